@@ -1,0 +1,42 @@
+"""Gymnasium wrappers that let a language model guide reinforcement learning.
+
+The LLM works offline: what it wrote (a Python policy, a table of critical states) is a file, and training needs no LLM.
+
+Stack order, inside out: RecordEpisodeStatistics, LLMActionMask (the outermost action wrapper), EpsilonMaskSchedule,
+ActionBoundsObservation, then the learner's own normalisers. Priors need the raw physical observation: a normaliser below
+the mask would feed them garbage.
+
+The info contract: bounds in ``info`` belong to the observation returned in the same tuple; ``executed_action`` belongs to
+the transition just made. It holds for reset and step, and for ``final_obs`` and ``final_info`` under SAME_STEP autoreset.
+
+=========================== =========== ============================ ======================================================
+info key                    in          type                         meaning
+=========================== =========== ============================ ======================================================
+action_low, action_high     reset, step the action space's (float32) native interval of the next action (Box)
+action_mask                 reset, step int8 (n,)                    allowed next actions (Discrete)
+mask_active                 reset, step bool                         the prior shaped that interval
+prior_faults                reset, step int                          faults of the prior so far
+executed_action             step        the action space's (float32) what the environment received; the innermost writer wins
+=========================== =========== ============================ ======================================================
+"""
+
+from llmwrappers.action_bounds_observation import ActionBoundsObservation
+from llmwrappers.bounds import interval_around, to_native, to_normalized
+from llmwrappers.epsilon_mask_schedule import EpsilonMaskSchedule
+from llmwrappers.llm_action_mask import LLMActionMask
+from llmwrappers.priors import PriorPolicy, load_prior
+from llmwrappers.vector import transition_info
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ActionBoundsObservation",
+    "EpsilonMaskSchedule",
+    "LLMActionMask",
+    "PriorPolicy",
+    "interval_around",
+    "load_prior",
+    "to_native",
+    "to_normalized",
+    "transition_info",
+]

@@ -1,0 +1,49 @@
+"""Interval arithmetic on action bounds: pure functions of arrays that broadcast against each other.
+
+*Native* means in the environment's own units, *normalized* means in ``[-1, 1]``. The maps are written with the centre
+and the half-width of the interval, because ``0 + 1 * x`` is ``x`` to the last bit: on ``[-1, 1]`` the map is the identity.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+def to_native(action: ArrayLike, low: NDArray, high: NDArray) -> NDArray:
+    """Maps a normalized action onto the interval ``[low, high]``.
+
+    ``a = (low + high) / 2 + x (high - low) / 2``, clipped into the interval (CAMEL, arXiv 2502.11896, with x in [-1, 1]).
+
+    Example:
+        >>> to_native(np.array([-1.0, 0.0, 1.0]), np.array(0.0), np.array(4.0)).tolist()
+        [0.0, 2.0, 4.0]
+    """
+    half_width = (high - low) * 0.5
+    native = half_width * action
+    native += (low + high) * 0.5
+    return np.minimum(np.maximum(native, low), high)
+
+
+def to_normalized(action: ArrayLike, low: NDArray, high: NDArray) -> NDArray:
+    """Maps a native action to ``[-1, 1]``, the inverse of :func:`to_native`; an interval of no width gives 0.
+
+    Example:
+        >>> to_normalized(np.array([0.0, 2.0, 4.0]), np.array(0.0), np.array(4.0)).tolist()
+        [-1.0, 0.0, 1.0]
+    """
+    width = np.asarray(high - low)
+    centered = 2.0 * np.asarray(action) - (low + high)
+    return np.clip(np.divide(centered, width, out=np.zeros_like(centered), where=width > 0), -1.0, 1.0)
+
+
+def interval_around(center: NDArray, radius: NDArray, low: NDArray, high: NDArray) -> tuple[NDArray, NDArray]:
+    """Returns the part of ``[low, high]`` within ``radius`` (native units) of a native action.
+
+    The centre is clipped into ``[low, high]`` first, so the interval never collapses to a point.
+
+    Example:
+        >>> lower, upper = interval_around(np.array([9.0]), np.array([0.3]), np.array([-1.0]), np.array([1.0]))
+        >>> lower.tolist(), upper.tolist()
+        ([0.7], [1.0])
+    """
+    center = np.minimum(np.maximum(center, low), high)
+    return np.maximum(center - radius, low), np.minimum(center + radius, high)

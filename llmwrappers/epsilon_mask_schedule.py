@@ -1,0 +1,77 @@
+"""EpsilonMaskSchedule: anneals how often an action mask applies (CAMEL, arXiv 2502.11896)."""
+
+from typing import Any
+
+import gymnasium as gym
+from gymnasium.error import InvalidBound
+from gymnasium.utils import RecordConstructorArgs
+
+
+class EpsilonMaskSchedule(gym.Wrapper, RecordConstructorArgs):
+    """Anneals the probability that a mask applies linearly from 1 to 0 over the first fraction of the training steps.
+
+    Nothing else changes: spaces, observations, rewards and actions pass through. It sets the attribute ``mask_epsilon`` of
+    the LLMActionMask that it wraps.
+
+    ``epsilon_t = max(1 - t / (mask_fraction * total_timesteps), 0)`` (CAMEL, arXiv 2502.11896, as annealing), where t counts
+    the steps of this environment: in a vector of n environments each counts its own, so give ``total_timesteps / n``.
+    The attribute ``elapsed_steps`` holds t and may be set to continue a run.
+
+    Args:
+        env: an environment with an attribute ``mask_epsilon``, such as LLMActionMask
+        total_timesteps: steps of the whole training run, at least 1
+        mask_fraction: fraction of them, in [0, 1], over which the mask fades; 0 never applies it
+
+    Raises:
+        ValueError: ``env`` has no ``mask_epsilon``, or ``total_timesteps`` is below 1
+        gymnasium.error.InvalidBound: ``mask_fraction`` outside [0, 1]
+
+    Example:
+        >>> from llmwrappers import LLMActionMask
+        >>> env = LLMActionMask(gym.make("Pendulum-v1"), prior=lambda obs: obs[:1])
+        >>> env = EpsilonMaskSchedule(env, total_timesteps=100, mask_fraction=0.5)
+        >>> obs, info = env.reset(seed=0)
+        >>> for _ in range(20):
+        ...     obs, reward, terminated, truncated, info = env.step(env.action_space.sample())
+        >>> env.get_wrapper_attr("mask_epsilon")
+        0.6
+
+    Reference:
+        Zhao, Qian, Shan and Qin, arXiv 2502.11896.
+
+    Change log:
+        * v0.1.0 - added
+    """
+
+    def __init__(self, env: gym.Env, total_timesteps: int, mask_fraction: float = 0.2):
+        if not total_timesteps >= 1:
+            raise ValueError(f"total_timesteps must be at least 1, got {total_timesteps!r}")
+        if not 0 <= mask_fraction <= 1:
+            raise InvalidBound(f"mask_fraction must lie in [0, 1], got {mask_fraction!r}")
+        if not (isinstance(env, gym.Wrapper) and env.has_wrapper_attr("mask_epsilon")):
+            raise ValueError(f"EpsilonMaskSchedule must wrap an environment with a mask, such as LLMActionMask, got {env}")
+        RecordConstructorArgs.__init__(self, total_timesteps=total_timesteps, mask_fraction=mask_fraction)
+        gym.Wrapper.__init__(self, env)
+        self._masked_steps = mask_fraction * total_timesteps
+        self.elapsed_steps = 0
+
+    @property
+    def elapsed_steps(self) -> int:
+        """Steps taken so far; setting it sets the mask's probability with it."""
+        return self._elapsed_steps
+
+    @elapsed_steps.setter
+    def elapsed_steps(self, value: int):
+        self._elapsed_steps = value
+        remaining = self._masked_steps - value
+        self.env.set_wrapper_attr(
+            "mask_epsilon", max(remaining / self._masked_steps, 0.0) if remaining > 0 else 0.0, force=False
+        )
+
+    def step(self, action) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Steps with the probability of the step to come: the mask draws the gate of the next action inside this step."""
+        if self._elapsed_steps < self._masked_steps:
+            self.elapsed_steps += 1
+        else:
+            self._elapsed_steps += 1
+        return self.env.step(action)

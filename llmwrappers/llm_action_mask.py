@@ -1,0 +1,259 @@
+"""LLMActionMask: confines each action to an interval around a prior policy (CAMEL, arXiv 2502.11896)."""
+
+import copy
+import os
+import warnings
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.error import InvalidBound, InvalidProbability
+from gymnasium.spaces import Box, Discrete
+from gymnasium.utils import RecordConstructorArgs
+from numpy.typing import NDArray
+
+from llmwrappers.bounds import interval_around, to_native
+from llmwrappers.priors import PriorPolicy, load_prior
+
+MAX_FAULTS_IN_A_ROW = 10
+# Mixed into the seed of the gate: default_rng(seed) alone would repeat the environment's own stream.
+GATE_STREAM = 1
+
+
+class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
+    """Confines each action to an interval around the action of a prior policy, usually one that an LLM wrote.
+
+    Outside, a Box action space becomes ``Box(-1, 1)`` of the same shape and every ``info`` carries the interval of the
+    next action. A Discrete action space stays as it is and every ``info`` carries ``action_mask``.
+
+    With ``center = clip(prior(obs))`` and ``low, high = clip(center +- radius (space.high - space.low) / 2)``::
+
+        rescale:  a = (low + high) / 2 + x (high - low) / 2       x spans the current interval (CAMEL's mapping)
+        project:  a = clip(native(x), low, high)                  x means the same with and without the mask
+
+    The interval holds where the gate is open, with probability ``mask_epsilon``; elsewhere it is the whole space. The gate
+    is drawn at every step (CAMEL) or once an episode, from a stream of its own that ``reset(seed=...)`` seeds. While
+    ``mask_epsilon`` is 0 or the gate is closed the prior is not called.
+
+    A prior that raises or returns a wrong shape, NaN or Inf has made a fault: the whole space is allowed for that step, the
+    fault is counted and the first one warned of. After 10 faults in a row the mask stays off, with a second warning.
+
+    On a Discrete space the prior returns the allowed actions as a set or as a boolean vector of length n, never empty.
+    An action outside them is replaced by ``allowed[action % len(allowed)]``; ``executed_action`` tells.
+
+    Info:
+        ``action_low``, ``action_high``: reset and step, the space's dtype and shape, native units, interval of the next action
+        ``action_mask``: reset and step, int8 (n,), the allowed next actions (Discrete only)
+        ``mask_active``: reset and step, bool, the prior shaped the interval of the next action
+        ``prior_faults``: reset and step, int, faults of the prior so far
+        ``executed_action``: step, the action that the environment received, native units
+
+    Args:
+        env: a bounded Box or a Discrete action space; any observation, handed to the prior as it is (a copy)
+        prior: a name of a shipped prior ("Ant-v4"), a path to a Python file that defines ``policy``, or a callable
+        radius: half-width as a fraction of half the action range, in (0, 2]; 2 is the whole space around any centre
+        mask_epsilon: probability in [0, 1] that the mask applies; an attribute, so that a schedule can set it
+        mapping: "rescale" or "project"
+        gate: "step" or "episode", how often the gate is drawn
+        candidate: which of a shipped prior's candidates; its default candidate if None
+
+    Raises:
+        gymnasium.error.InvalidBound: ``radius`` outside (0, 2]
+        gymnasium.error.InvalidProbability: ``mask_epsilon`` outside [0, 1]
+        ValueError: an action space without finite bounds, unknown ``mapping``, ``gate``, ``prior`` or ``candidate``
+        TypeError: an action space that is neither Box nor Discrete
+
+    Example:
+        >>> env = LLMActionMask(gym.make("Pendulum-v1"), prior=lambda obs: np.array([0.5]), radius=0.25)
+        >>> obs, info = env.reset(seed=0)
+        >>> info["action_low"].tolist(), info["action_high"].tolist()
+        ([0.0], [1.0])
+        >>> env.step(np.array([-1.0], dtype=np.float32))[4]["executed_action"].tolist()
+        [0.0]
+
+    Reference:
+        Zhao, Qian, Shan and Qin, "CAMEL: Continuous Action Masking Enabled by Large Language Models for Reinforcement
+        Learning", arXiv 2502.11896.
+
+    Change log:
+        * v0.1.0 - added
+    """
+
+    def __init__(
+        self,
+        env: gym.Env,
+        prior: str | os.PathLike[str] | PriorPolicy,
+        radius: float = 0.3,
+        mask_epsilon: float = 1.0,
+        mapping: str = "rescale",
+        gate: str = "step",
+        candidate: int | None = None,
+    ):
+        space = env.action_space
+        if isinstance(space, Box):
+            if not np.issubdtype(space.dtype, np.floating):
+                raise TypeError(f"LLMActionMask needs a Box action space of floats, got {space}")
+            if not space.is_bounded("both"):
+                raise ValueError(
+                    f"LLMActionMask needs an action space with finite bounds, got {space}; bound it with "
+                    "gymnasium.wrappers.TransformAction or ClipAction's inner environment"
+                )
+        elif not isinstance(space, Discrete):
+            raise TypeError(f"LLMActionMask serves Box and Discrete action spaces, got {space}")
+        if not 0 < radius <= 2:
+            raise InvalidBound(f"radius must lie in (0, 2], a fraction of half the action range, got {radius!r}")
+        if mapping not in ("rescale", "project"):
+            raise ValueError(f"mapping must be 'rescale' or 'project', got {mapping!r}")
+        if gate not in ("step", "episode"):
+            raise ValueError(f"gate must be 'step' or 'episode', got {gate!r}")
+        self.mask_epsilon = mask_epsilon
+        self._prior = load_prior(prior, candidate)
+
+        RecordConstructorArgs.__init__(
+            self,
+            prior=prior,
+            radius=radius,
+            mask_epsilon=mask_epsilon,
+            mapping=mapping,
+            gate=gate,
+            candidate=candidate,
+        )
+        gym.Wrapper.__init__(self, env)
+
+        self.radius = radius
+        self.mapping = mapping
+        self.gate = gate
+        self.prior_faults = 0
+        self.prior_faults_in_a_row = 0
+        self._native_space = space
+        self._gate_rng = np.random.default_rng()
+        self._episode_gate = False
+        if isinstance(space, Box):
+            self.action_space = Box(-1.0, 1.0, space.shape, space.dtype.type)
+            self._low, self._high = self._space_low, self._space_high = space.low, space.high
+            self._native_radius = (radius * 0.5 * (space.high - space.low)).astype(space.dtype)
+            self._dtype, self._shape = space.dtype, space.shape
+        else:
+            self._allowed = self._all_allowed = np.ones(space.n, dtype=np.int8)
+
+    @property
+    def mask_epsilon(self) -> float:
+        """Probability that the mask applies when the gate is drawn next."""
+        return self._mask_epsilon
+
+    @mask_epsilon.setter
+    def mask_epsilon(self, value: float):
+        if not 0 <= value <= 1:
+            raise InvalidProbability(f"mask_epsilon must lie in [0, 1], got {value!r}")
+        self._mask_epsilon = float(value)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
+        """Resets the environment, draws the episode's gate and publishes the bounds of the first action."""
+        if seed is not None:
+            self._gate_rng = np.random.default_rng((seed, GATE_STREAM))
+        observation, info = self.env.reset(seed=seed, options=options)
+        if self.gate == "episode":
+            self._episode_gate = self._gate_opens()
+        self._mask_next_action(observation, info)
+        return observation, info
+
+    def step(self, action):
+        """Maps the action into the current bounds, steps, and publishes the bounds of the next action."""
+        executed = self._confine(action)
+        observation, reward, terminated, truncated, info = self.env.step(executed)
+        # A wrapper below that replaced the action has already written what the environment received.
+        if "executed_action" not in info:
+            info["executed_action"] = executed.copy() if isinstance(executed, np.ndarray) else executed
+        self._mask_next_action(observation, info)
+        return observation, reward, terminated, truncated, info
+
+    def bounds(self, observation) -> tuple[NDArray, NDArray]:
+        """Returns the native interval around the prior's action at an observation; override it for another rule."""
+        center = np.asarray(self._prior(observation), dtype=self._dtype)
+        if center.shape != self._shape:
+            raise ValueError(f"the prior returned shape {center.shape}, the action space has {self._shape}")
+        if not np.isfinite(center).all():
+            raise ValueError(f"the prior returned {center}")
+        return interval_around(center, self._native_radius, self._space_low, self._space_high)
+
+    def allowed_actions(self, observation) -> NDArray[np.int8]:
+        """Returns the mask (n,) over a Discrete space of the actions that the prior allows at an observation."""
+        space, answer = self._native_space, self._prior(observation)
+        if isinstance(answer, set | frozenset):
+            mask = np.zeros(space.n, dtype=np.int8)
+            for action in answer:
+                if not space.contains(action):
+                    raise ValueError(f"the prior allowed action {action!r}, which is not in {space}")
+                mask[action - space.start] = 1
+        else:
+            mask = np.asarray(answer)
+            if mask.shape != (space.n,) or mask.dtype != np.bool_:
+                raise ValueError(f"the prior returned {answer!r}; it must be a set or a boolean vector of length {space.n}")
+            mask = mask.astype(np.int8)
+        if not mask.any():
+            raise ValueError("the prior allowed no action at all")
+        return mask
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """Returns the boolean mask (n,) of the next action on a Discrete space, as sb3-contrib's MaskablePPO asks for it."""
+        if isinstance(self._native_space, Box):
+            raise TypeError(
+                "action_masks() is for Discrete action spaces; on a Box read info['action_low'] and ['action_high']"
+            )
+        return self._allowed.astype(np.bool_)
+
+    def _confine(self, action):
+        if isinstance(self._native_space, Discrete):
+            index = int(action) - int(self._native_space.start)
+            if not self._allowed[index]:
+                allowed = np.flatnonzero(self._allowed)
+                index = int(allowed[index % len(allowed)])
+            return index + int(self._native_space.start)
+        action = np.asarray(action, dtype=self._dtype)
+        if action.shape != self._shape:
+            raise ValueError(f"action must have shape {self._shape}, got {action.shape}")
+        if self.mapping == "rescale":
+            return to_native(action, self._low, self._high)
+        return np.minimum(np.maximum(to_native(action, self._space_low, self._space_high), self._low), self._high)
+
+    def _gate_opens(self) -> bool:
+        epsilon = self._mask_epsilon
+        return epsilon > 0 and self._gate_rng.random() < epsilon
+
+    def _mask_next_action(self, observation, info: dict[str, Any]) -> None:
+        """Sets the bounds of the next action and writes them into its info."""
+        rule = self.bounds if isinstance(self._native_space, Box) else self.allowed_actions
+        mask = None
+        if self.prior_faults_in_a_row < MAX_FAULTS_IN_A_ROW:
+            if self._gate_opens() if self.gate == "step" else self._episode_gate:
+                mask = self._guarded(rule, observation)
+        if isinstance(self._native_space, Box):
+            self._low, self._high = (self._space_low, self._space_high) if mask is None else mask
+            info["action_low"], info["action_high"] = self._low.copy(), self._high.copy()
+        else:
+            self._allowed = self._all_allowed if mask is None else mask
+            info["action_mask"] = self._allowed.copy()
+        info["mask_active"] = mask is not None
+        info["prior_faults"] = self.prior_faults
+
+    def _guarded(self, rule, observation):
+        """Applies the rule to a copy of the observation; a fault of the prior gives None."""
+        try:
+            # A prior may write into what it is given.
+            mask = rule(observation.copy() if isinstance(observation, np.ndarray) else copy.deepcopy(observation))
+        except Exception as error:
+            self.prior_faults += 1
+            self.prior_faults_in_a_row += 1
+            if self.prior_faults == 1:
+                warnings.warn(
+                    f"LLMActionMask: the prior failed ({type(error).__name__}: {error}); the whole action space is allowed "
+                    "for this step. Further faults are counted in info['prior_faults'].",
+                    stacklevel=2,
+                )
+            if self.prior_faults_in_a_row == MAX_FAULTS_IN_A_ROW:
+                warnings.warn(
+                    f"LLMActionMask: the prior failed {MAX_FAULTS_IN_A_ROW} times in a row; the mask stays off.", stacklevel=2
+                )
+            return None
+        self.prior_faults_in_a_row = 0
+        return mask

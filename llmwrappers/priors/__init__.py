@@ -1,0 +1,107 @@
+"""Policies that an LLM wrote, shipped with the prompt and the verbatim reply that each was taken from.
+
+One folder an environment: ``prompt.txt`` (everything the LLM was given), ``reply-N.md`` (one reply, unedited),
+``policy-N.py`` (the code block of that reply, unedited) and ``provenance.json`` (who wrote it, which environments it
+serves, the hashes, the default candidate and why). ``python -m llmwrappers.priors`` measures every candidate.
+"""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+PriorPolicy = Callable[[Any], Any]
+"""An observation (raw, usually an array) -> an action in native units; on a Discrete space, the allowed actions."""
+
+
+def load_prior(prior: str | os.PathLike[str] | PriorPolicy, candidate: int | None = None) -> PriorPolicy:
+    """Returns the prior policy that a name, a path to a Python file or a callable stands for.
+
+    A name is the id of an environment with a shipped prior ("Ant-v4"; the same code serves "Ant-v5"), and ``candidate``
+    chooses among the policies shipped for it. A path names a Python file that defines ``policy``; a callable is
+    returned as it is. A file is executed anew at each load, so that two loads share no state, and with your rights:
+    load only files that you trust.
+
+    Args:
+        prior: a name, a path (a string that ends in .py is always a path) or a callable
+        candidate: which of the shipped policies, counted from 1; the default of ``provenance.json`` if None
+
+    Raises:
+        ValueError: a string that is neither a shipped name nor a file, an unknown ``candidate``, a ``candidate`` with
+            a path or a callable, a file that cannot be executed or does not define a callable ``policy``
+        FileNotFoundError: a path to a file that does not exist
+        TypeError: ``prior`` is neither a string, a path nor a callable
+
+    Example:
+        >>> import numpy as np
+        >>> policy = load_prior("Hopper-v4")
+        >>> policy(np.zeros(11)).shape
+        (3,)
+    """
+    if isinstance(prior, str) and (folder := _folders().get(prior)):
+        candidates, default = _candidates(folder)
+        chosen = str(default if candidate is None else candidate)
+        if chosen not in map(str, candidates):
+            raise ValueError(f"candidate must be one of {candidates} for the prior {prior!r}, got {candidate!r}")
+        return _load_file(folder / f"policy-{chosen}.py")
+    if candidate is not None:
+        raise ValueError(
+            f"candidate chooses among the shipped policies of {', '.join(shipped_priors())}; "
+            f"got candidate={candidate!r} with prior={prior!r}"
+        )
+    if isinstance(prior, str | os.PathLike):
+        path = Path(prior)
+        if path.is_file():
+            return _load_file(path)
+        if isinstance(prior, str) and path.suffix != ".py":
+            raise ValueError(
+                f"no prior named {prior!r}: it is not a file, and the shipped ones are {', '.join(shipped_priors())}"
+            )
+        raise FileNotFoundError(f"no file at {str(path)!r}; prior must be a Python file that defines policy(obs)")
+    if callable(prior):
+        return prior
+    raise TypeError(
+        f"prior must be the name of a shipped prior, a path to a Python file or a callable, got {prior!r} "
+        f"of type {type(prior).__name__}"
+    )
+
+
+def shipped_priors() -> list[str]:
+    """Returns the ids of the environments that a shipped prior serves, sorted.
+
+    Example:
+        >>> shipped_priors()
+        ['Ant-v4', 'Ant-v5', 'Hopper-v4', 'Hopper-v5', 'Walker2d-v4', 'Walker2d-v5']
+    """
+    return sorted(_folders())
+
+
+def _folders() -> dict[str, Path]:
+    """Maps each served environment id to its folder."""
+    return {
+        env_id: path.parent
+        for path in Path(__file__).parent.glob("*/provenance.json")
+        for env_id in json.loads(path.read_text("utf-8"))["serves"]
+    }
+
+
+def _candidates(folder: Path) -> tuple[list[int], int]:
+    """Returns the numbers of a folder's candidates and the default one."""
+    provenance = json.loads((folder / "provenance.json").read_text("utf-8"))
+    return sorted(int(number) for number in provenance["candidates"]), provenance["default"]["candidate"]
+
+
+def _load_file(path: Path) -> PriorPolicy:
+    try:
+        # dont_inherit: this module's __future__ imports must never change what the file means.
+        code = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+        namespace: dict[str, Any] = {"__name__": path.stem, "__file__": str(path)}
+        exec(code, namespace)
+    except Exception as error:
+        raise ValueError(f"cannot execute {str(path)!r}: {type(error).__name__}: {error}") from error
+    policy = namespace.get("policy")
+    if not callable(policy):
+        found = "no policy" if policy is None else f"policy = {policy!r}"
+        raise ValueError(f"{str(path)!r} must define a function policy(obs), found {found}")
+    return policy

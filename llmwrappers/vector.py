@@ -1,0 +1,42 @@
+"""transition_info: reads per-step infos of a vector environment under either autoreset mode."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def transition_info(infos: dict[str, Any], key: str) -> NDArray:
+    """Returns an info of the transition just made, for every environment of a vector.
+
+    Under SAME_STEP autoreset the last step's info of a finished episode moves to ``infos["final_info"]`` while the top level
+    holds the next episode's reset; this puts it back. Under NEXT_STEP, and where nothing finished, it is ``infos[key]``.
+    Rows that carry no such key, as in NEXT_STEP's dummy reset step, are 0.
+
+    Args:
+        infos: what ``VectorEnv.step`` returned
+        key: a key of the info contract, such as ``"executed_action"``
+
+    Returns:
+        array (num_envs, ...), a copy
+
+    Raises:
+        KeyError: no environment reported ``key``
+
+    Example:
+        >>> infos = {"final_info": {"executed_action": np.array([[0.5]]), "_executed_action": np.array([True])}}
+        >>> transition_info(infos, "executed_action").tolist()
+        [[0.5]]
+
+    Change log:
+        * v0.1.0 - added
+    """
+    final = infos.get("final_info", {})
+    if key not in final:
+        if key not in infos:
+            raise KeyError(f"no environment reported {key!r}; reported: {sorted(k for k in infos if not k.startswith('_'))}")
+        return infos[key].copy()
+    result = infos[key].copy() if key in infos else np.zeros_like(final[key])
+    finished = final[f"_{key}"]
+    result[finished] = final[key][finished]
+    return result
