@@ -1,0 +1,821 @@
+# TD3 guided by a policy that an LLM wrote: CAMEL (arXiv 2502.11896) on CleanRL's td3_continuous_action.py, in one file.
+#
+#   for every step:
+#       x = actor(obs) + noise                                      x in [-1, 1]; before learning starts x is uniform
+#       next_obs, reward = env.step(x)                              LLMActionMask plays a = center + half_width * x
+#       store obs, a, next_obs, interval, next_interval, reward     an interval is its center and its half_width
+#       x' = clip(target_actor(next_obs) + clipped noise)           the target action lies in the next state's interval
+#       critics      <- reward + gamma * min(target_critics(next_obs, next_center + next_half_width * x'))
+#       actor        <- max critic(obs, center + half_width * actor(obs))      every second step, and then
+#       targets      <- (1 - tau) * targets + tau * networks
+#   evaluate without the mask (the learned policy alone: the headline) and with it; their difference is the handover gap
+import csv
+import dataclasses
+import hashlib
+import importlib.metadata
+import json
+import math
+import os
+import platform
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import torch
+import tyro
+from gymnasium.spaces import Box
+from gymnasium.spaces.utils import flatdim
+from torch.utils.tensorboard import SummaryWriter
+from tqdm import tqdm
+
+from llmwrappers import EpsilonMaskSchedule, LLMActionMask
+from llmwrappers.priors import shipped_priors
+
+
+@dataclass
+class Args:
+    exp_name: str = "td3_camel"
+    """the name of this experiment"""
+    seed: int = 1
+    """seed of the experiment"""
+    torch_deterministic: bool = True
+    """if toggled, torch uses deterministic algorithms only"""
+    cuda: bool = True
+    """if toggled, a GPU is used where there is one"""
+    track: bool = False
+    """if toggled, this experiment will be tracked with Weights and Biases (WANDB_MODE=offline needs no account)"""
+    wandb_project_name: str = "llmwrappers"
+    """the wandb's project name"""
+    wandb_entity: str | None = None
+    """the entity (team) of wandb's project"""
+    wandb_tags: tuple[str, ...] = ()
+    """tags of the wandb run"""
+    capture_video: bool = False
+    """whether to record the first episode of every evaluation, with and without the mask (check out the `videos` folder)"""
+    save_model: bool = True
+    """whether to save the final model into the run folder; --prior expert:RUN_DIR/model.pt uses it as a prior"""
+    runs_dir: str = "runs"
+    """the folder in which the run folder is made"""
+    resume: str | None = None
+    """a run folder: continues that run with its own arguments, as if it had never stopped"""
+    checkpoint_every: int = 10_000
+    """steps between checkpoints; each waits for the end of the episode"""
+    eval_every: int = 10_000
+    """steps between evaluations"""
+    eval_episodes: int = 10
+    """episodes of an evaluation, without the mask and again with it"""
+    matmul: str = "float32"
+    """float32: products in full precision; bfloat16: faster where the processor has matrix units for it, and less exact"""
+
+    # Algorithm specific arguments
+    env_id: str = "Hopper-v4"
+    """the id of the environment"""
+    total_timesteps: int = 1000000
+    """total timesteps of the experiments"""
+    learning_rate: float = 3e-4
+    """the learning rate of the optimizer"""
+    buffer_size: int = int(1e6)
+    """the replay memory buffer size"""
+    gamma: float = 0.99
+    """the discount factor gamma"""
+    tau: float = 0.005
+    """target smoothing coefficient"""
+    batch_size: int = 256
+    """the batch size of sample from the replay memory"""
+    policy_noise: float = 0.2
+    """the scale of policy noise, a fraction of the interval's half-width"""
+    exploration_noise: float = 0.1
+    """the scale of exploration noise, a fraction of the interval's half-width"""
+    learning_starts: int = int(25e3)
+    """timestep to start learning"""
+    policy_frequency: int = 2
+    """the frequency of training policy (delayed)"""
+    noise_clip: float = 0.5
+    """noise clip parameter of the target policy smoothing regularization, a fraction of the interval's half-width"""
+
+    # The mask
+    prior: str | None = None
+    """by default the shipped prior of env_id; or none | random | a shipped prior's name | path/to/policy.py | expert:CHECKPOINT"""
+    candidate: int | None = None
+    """which of a shipped prior's candidates (its default one if not given)"""
+    radius: float = 0.3
+    """half-width of the interval around the prior's action, as a fraction of half the action range, in (0, 2]"""
+    mask_fraction: float = 0.2
+    """fraction of total_timesteps over which the mask's probability falls from 1 to 0"""
+    gate: str = "step"
+    """step | episode: how often it is drawn whether the mask applies"""
+
+
+class UserError(Exception):
+    """What the user gave cannot work; the message says why and what would."""
+
+
+# ---------------------------------------------------------------------------------------------------- environments
+
+
+def random_prior(action_space: Box, seed: int):
+    """CAMEL's random mask: a uniformly random action, fixed for each observation so that a resumed run sees it again."""
+
+    def policy(observation):
+        digest = hashlib.blake2b(np.ascontiguousarray(observation).tobytes(), digest_size=8).digest()
+        rng = np.random.default_rng((seed, int.from_bytes(digest, "little")))
+        return rng.uniform(action_space.low, action_space.high)
+
+    return policy
+
+
+def expert_prior(path: str, env: gym.Env):
+    """CAMEL's expert mask: the actor of a finished run of this script."""
+    try:
+        model = torch.load(path, weights_only=True)
+        sizes, flat = model["actor_sizes"], model["actor"]
+    except Exception as error:
+        raise UserError(f"--prior expert:{path} is no model.pt of this script: {error}") from None
+    expected = [flatdim(env.observation_space), *sizes[1:-1], flatdim(env.action_space)]
+    if sizes != expected:
+        raise UserError(f"--prior expert:{path} maps {sizes[0]} numbers to {sizes[-1]}; {env.spec.id} needs {expected}")
+    actor = MLP(1, sizes, 1, torch.device("cpu"))
+    actor.flat.copy_(flat)
+    act, space, low, high = Actor(actor), env.observation_space, env.action_space.low, env.action_space.high
+
+    def policy(observation):
+        x = act(gym.spaces.utils.flatten(space, observation).astype(np.float32))
+        return ((low + high) / 2 + (high - low) / 2 * x.reshape(low.shape)).astype(low.dtype)
+
+    return policy
+
+
+def arm_name(prior: str) -> str:
+    """none | random | expert | llm, or the name of the user's own file."""
+    return "llm" if prior in shipped_priors() else "expert" if prior.startswith("expert:") else Path(prior).stem
+
+
+def make_env(args: Args, run_dir: Path | None = None) -> gym.Env:
+    """An environment whose actions are x in [-1, 1]; in every arm but `none`, x spans the mask's interval."""
+    try:
+        env = gym.make(args.env_id, disable_env_checker=True, render_mode="rgb_array" if run_dir else None)
+    except (gym.error.Error, ImportError) as error:
+        raise UserError(f"--env-id {args.env_id}: {error}") from None
+    if not isinstance(env.action_space, Box):
+        raise UserError(f"--env-id {args.env_id}: TD3 needs a Box action space, got {env.action_space}")
+    if run_dir:
+        first = lambda episode: episode % args.eval_episodes == 0  # noqa: E731
+        env = gym.wrappers.RecordVideo(env, str(run_dir / "videos"), episode_trigger=first, disable_logger=True)
+    try:
+        if args.prior == "none":
+            if not env.action_space.is_bounded("both"):
+                raise ValueError(f"TD3 needs finite action bounds, got {env.action_space}")
+            env = gym.wrappers.RescaleAction(env, np.float32(-1.0), np.float32(1.0))
+        else:
+            prior = args.prior
+            if prior == "random":
+                prior = random_prior(env.action_space, args.seed)
+            elif prior.startswith("expert:"):
+                prior = expert_prior(prior.removeprefix("expert:"), env)
+            env = LLMActionMask(env, prior, args.radius, gate=args.gate, candidate=args.candidate)
+    except (ValueError, TypeError, OSError, gym.error.Error) as error:
+        raise UserError(f"--env-id {args.env_id} --prior {args.prior}: {error}") from None
+    if not (isinstance(env.observation_space, Box) and len(env.observation_space.shape) == 1):
+        env = gym.wrappers.FlattenObservation(env)
+    return env
+
+
+def evaluate(env: gym.Env, act, args: Args, mask_epsilon: float, name: str) -> float:
+    """Mean return of the deterministic policy over the same seeded episodes every time."""
+    if args.prior != "none":
+        env.set_wrapper_attr("mask_epsilon", mask_epsilon, force=False)
+    if args.capture_video:
+        env.set_wrapper_attr("name_prefix", name, force=False)
+    returns = []
+    for episode in range(args.eval_episodes):
+        observation, _ = env.reset(seed=args.seed + 10_000 + episode)
+        episodic_return, done = 0.0, False
+        while not done:
+            x = act(observation.astype(np.float32))
+            observation, reward, terminated, truncated, _ = env.step(x.reshape(env.action_space.shape))
+            episodic_return += float(reward)
+            done = terminated or truncated
+        returns.append(episodic_return)
+    return float(np.mean(returns))
+
+
+# ------------------------------------------------------------------------------------------------- networks, replay
+
+
+class MLP:
+    """n ReLU networks of one shape: parameters in one flat vector, one batched product a layer, gradients by hand.
+
+    So one Adam call and one lerp_ serve all parameters, and a training step allocates next to nothing. Weights are
+    (n, out, in) as in torch.nn.Linear; inputs and activations have one column a transition, (n, width, batch), which makes
+    the products with the narrow last layer five times faster than rows do.
+    """
+
+    def __init__(self, n: int, sizes: list[int], batch_size: int, device: torch.device):
+        self.sizes = sizes
+        self.shapes = [shape for i, o in zip(sizes[:-1], sizes[1:], strict=True) for shape in ((n, o, i), (n, o, 1))]
+        self.flat = torch.zeros(sum(map(math.prod, self.shapes)), device=device)
+        self.gradient = torch.zeros_like(self.flat)
+        self.weights, self.biases = self.views(self.flat)
+        self.weight_gradients, self.bias_gradients = self.views(self.gradient)
+        self.outputs = [torch.zeros(n, width, batch_size, device=device) for width in sizes[1:]]
+        self.deltas = [torch.zeros_like(output) for output in self.outputs[:-1]]
+
+    def views(self, flat: torch.Tensor) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+        """The weights and the biases of each layer, as views of a flat vector."""
+        parts = flat.split([math.prod(shape) for shape in self.shapes])
+        views = [part.view(shape) for part, shape in zip(parts, self.shapes, strict=True)]
+        return views[::2], views[1::2]
+
+    def initialize(self, rng: np.random.Generator) -> None:
+        """Draws weights and biases from U(-k, k), k = fan_in ** -0.5, as torch.nn.Linear does."""
+        for weight, bias in zip(self.weights, self.biases, strict=True):
+            bound = weight.shape[2] ** -0.5
+            for parameter in (weight, bias):
+                parameter.copy_(torch.from_numpy(rng.uniform(-bound, bound, tuple(parameter.shape))))
+
+    def first(self) -> "MLP":
+        """The first of the n networks, on the same memory."""
+        network = object.__new__(MLP)
+        for name in ("weights", "biases", "outputs", "deltas"):
+            setattr(network, name, [tensor[:1] for tensor in getattr(self, name)])
+        return network
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """(in, batch) -> (n, out, batch), in a buffer that the next forward overwrites."""
+        hidden = inputs.expand(len(self.weights[0]), -1, -1)
+        for weight, bias, output in zip(self.weights, self.biases, self.outputs, strict=True):
+            hidden = torch.baddbmm(bias, weight, hidden, out=output)
+            if output is not self.outputs[-1]:
+                output.relu_()
+        return hidden
+
+    def backward(self, inputs: torch.Tensor, delta: torch.Tensor) -> None:
+        """Writes the parameters' gradient, given the loss's gradient (n, out, batch) at the output of the last forward."""
+        for layer in reversed(range(len(self.weights))):
+            below = self.outputs[layer - 1] if layer > 0 else inputs.expand(len(delta), -1, -1)
+            torch.bmm(delta, below.mT, out=self.weight_gradients[layer])
+            torch.sum(delta, dim=2, keepdim=True, out=self.bias_gradients[layer])
+            if layer > 0:
+                delta = self._delta_below(layer, delta)
+
+    def input_gradient(self, delta: torch.Tensor, inputs: slice) -> torch.Tensor:
+        """The gradient (n, inputs, batch) at some of the inputs; the parameters' own is not formed."""
+        for layer in reversed(range(1, len(self.weights))):
+            delta = self._delta_below(layer, delta)
+        return torch.bmm(self.weights[0][:, :, inputs].mT, delta)
+
+    def _delta_below(self, layer: int, delta: torch.Tensor) -> torch.Tensor:
+        hidden, below = self.outputs[layer - 1], self.deltas[layer - 1]
+        torch.bmm(self.weights[layer].mT, delta, out=below)
+        # The ReLU's derivative, in place and in one pass.
+        return torch.ops.aten.threshold_backward.grad_input(below, hidden, 0, grad_input=below)
+
+
+class Adam:
+    """Adam on one flat vector, in torch's fused kernel; torch.optim.Adam takes twice as long to get to it."""
+
+    def __init__(self, network: MLP, learning_rate: float):
+        self.parameters, self.gradient, self.learning_rate = network.flat, network.gradient, learning_rate
+        self.mean, self.square = torch.zeros_like(network.flat), torch.zeros_like(network.flat)
+        self.steps = torch.zeros((), device=network.flat.device)
+
+    def step(self) -> None:
+        self.steps += 1  # the kernel reads it, and would divide by 0
+        torch._fused_adam_(
+            [self.parameters], [self.gradient], [self.mean], [self.square], [], [self.steps],
+            lr=self.learning_rate, beta1=0.9, beta2=0.999, weight_decay=0.0, eps=1e-8, amsgrad=False, maximize=False,
+        )  # fmt: skip
+
+
+class Actor:
+    """x = tanh(actor(obs)) for one observation, in NumPy on the network's own memory (on a GPU, on a copy)."""
+
+    def __init__(self, network: MLP):
+        self.network, self.host = network, network.flat.cpu()
+        weights, biases = network.views(self.host)
+        self.layers = [(weight[0].numpy(), bias[0, :, 0].numpy()) for weight, bias in zip(weights, biases, strict=True)]
+
+    def refresh(self) -> None:
+        """Takes over what the network has learned; on a CPU the memory is the same and nothing is done."""
+        self.host.copy_(self.network.flat)
+
+    def __call__(self, observation: np.ndarray) -> np.ndarray:
+        hidden = observation
+        for weight, bias in self.layers[:-1]:
+            hidden = np.maximum(weight @ hidden + bias, 0.0)
+        weight, bias = self.layers[-1]
+        return np.tanh(weight @ hidden + bias)
+
+
+class Replay:
+    """One float32 row a transition, so that a batch is one gather.
+
+    row = [obs | action | next_obs | next_center | next_half_width | center | half_width | reward | not_terminated]
+    """
+
+    def __init__(self, capacity: int, observation_dim: int, action_dim: int):
+        o, a = observation_dim, action_dim
+        self.fields, end = [], 0
+        for width in (o, a, o, a, a, a, a, 1, 1):
+            self.fields.append(slice(end, end + width))
+            end += width
+        self.rows = np.empty((capacity, end), dtype=np.float32)
+        self.tensor = torch.from_numpy(self.rows)
+        self.added = 0
+
+    def add(self, *transition) -> None:
+        row = self.rows[self.added % len(self.rows)]
+        for field, value in zip(self.fields, transition, strict=True):
+            row[field] = value
+        self.added += 1
+
+    def sample(self, rng: np.random.Generator, out: torch.Tensor) -> None:
+        indices = rng.integers(0, min(self.added, len(self.rows)), len(out))
+        torch.index_select(self.tensor, 0, torch.from_numpy(indices), out=out)
+
+    # On disk: every row ever added, in order, so that a checkpoint writes only what is new.
+    def append_to(self, path: Path, already_written: int) -> None:
+        with open(path, "r+b" if path.exists() else "wb") as file:
+            first = max(already_written, self.added - len(self.rows))
+            file.seek(first * self.rows.itemsize * self.rows.shape[1])
+            start, stop = first % len(self.rows), self.added % len(self.rows)
+            blocks = [self.rows[start:stop]] if start < stop else [self.rows[start:], self.rows[:stop]]
+            if first < self.added:
+                for block in blocks:
+                    file.write(block.data)
+            file.truncate()
+            file.flush()
+            os.fsync(file.fileno())
+
+    def read_from(self, path: Path, added: int) -> None:
+        first = max(0, added - len(self.rows))
+        width = self.rows.shape[1]
+        rows = np.fromfile(path, np.float32, (added - first) * width, offset=first * width * 4).reshape(-1, width)
+        if len(rows) < added - first:
+            raise UserError(f"{path} holds {len(rows)} of the {added - first} transitions that its checkpoint counts")
+        self.rows[np.arange(first, added) % len(self.rows)] = rows
+        self.added = added
+
+
+# --------------------------------------------------------------------------------------------------------- learner
+
+
+class TD3:
+    """Masking-aware TD3: the actor and the target actor map x in [-1, 1] into the stored intervals (CAMEL)."""
+
+    def __init__(self, args: Args, replay: Replay, observation_dim: int, action_dim: int, rng, device: torch.device):
+        self.args, self.replay, self.rng = args, replay, rng
+        actor_sizes = [observation_dim, 256, 256, action_dim]
+        critic_sizes = [observation_dim + action_dim, 256, 256, 1]
+        self.actor, self.target_actor = (MLP(1, actor_sizes, args.batch_size, device) for _ in range(2))
+        self.critics, self.target_critics = (MLP(2, critic_sizes, args.batch_size, device) for _ in range(2))
+        self.first_critic = self.critics.first()
+        for network, target in ((self.actor, self.target_actor), (self.critics, self.target_critics)):
+            network.initialize(rng)
+            target.flat.copy_(network.flat)
+        self.actor_optimizer = Adam(self.actor, args.learning_rate)
+        self.critic_optimizer = Adam(self.critics, args.learning_rate)
+        self.act = Actor(self.actor)
+        self.losses: dict[str, float] = {}
+
+        # A batch as it is gathered, one row a transition, and as the networks read it, one column a transition.
+        self.rows = torch.empty(args.batch_size, replay.rows.shape[1])
+        self.batch = self.rows.mT.contiguous().to(device)
+        observation, action, next_observation, next_center, *rest = replay.fields
+        self.observation, self.action = self.batch[observation], self.batch[action]
+        self.observation_action = self.batch[observation.start : action.stop]
+        self.next_observation = self.batch[next_observation]
+        # The target action is computed where the center of its interval was stored, right behind the next observation.
+        self.next_action = self.batch[next_center]
+        self.next_observation_action = self.batch[next_observation.start : next_center.stop]
+        self.next_half_width, self.center, self.half_width, self.reward, self.not_terminated = (
+            self.batch[field] for field in rest
+        )
+        self.action_inputs = slice(observation_dim, observation_dim + action_dim)
+        self.ascend = torch.full((1, 1, args.batch_size), -1.0 / args.batch_size, device=device)
+
+    def update(self, global_step: int) -> None:
+        """One step of the critics, and every second time one of the actor and the targets."""
+        args = self.args
+        self.replay.sample(self.rng, self.rows)
+        self.batch.copy_(self.rows.mT)
+        noise = self.rng.standard_normal(self.next_action.shape, dtype=np.float32)
+        noise = torch.from_numpy(noise).to(self.batch.device).mul_(args.policy_noise)
+
+        next_x = self.target_actor.forward(self.next_observation)[0].tanh_()
+        next_x.add_(noise.clamp_(-args.noise_clip, args.noise_clip)).clamp_(-1.0, 1.0)
+        self.next_action.addcmul_(self.next_half_width, next_x)
+        next_values = self.target_critics.forward(self.next_observation_action).amin(dim=0)
+        targets = torch.addcmul(self.reward, self.not_terminated, next_values, value=args.gamma)
+
+        values = self.critics.forward(self.observation_action)
+        errors = values - targets
+        if global_step % 100 == 0:
+            qf1_loss, qf2_loss = errors.square().mean(dim=(1, 2)).tolist()
+            qf1_values, qf2_values = values.mean(dim=(1, 2)).tolist()
+            self.losses |= {
+                "losses/qf1_values": qf1_values,
+                "losses/qf2_values": qf2_values,
+                "losses/qf1_loss": qf1_loss,
+                "losses/qf2_loss": qf2_loss,
+                "losses/qf_loss": (qf1_loss + qf2_loss) / 2.0,
+            }
+        self.critics.backward(self.observation_action, errors.mul_(2.0 / args.batch_size))
+        self.critic_optimizer.step()
+
+        if global_step % args.policy_frequency == 0:
+            x = self.actor.forward(self.observation)[0].tanh_()
+            torch.addcmul(self.center, self.half_width, x, out=self.action)
+            values = self.first_critic.forward(self.observation_action)
+            # da/dx = half_width, and dx/du = 1 - x^2 for x = tanh(u)
+            delta = self.first_critic.input_gradient(self.ascend, self.action_inputs)[0]
+            delta.mul_(self.half_width).mul_(x.square_().neg_().add_(1.0))
+            self.actor.backward(self.observation, delta.unsqueeze(0))
+            self.actor_optimizer.step()
+            if global_step % 100 == 0:
+                self.losses["losses/actor_loss"] = -values.mean().item()
+            self.act.refresh()
+            self.target_actor.flat.lerp_(self.actor.flat, args.tau)
+            self.target_critics.flat.lerp_(self.critics.flat, args.tau)
+
+    def state(self) -> dict:
+        """Everything that the next update depends on, but for the replay buffer and the random generator."""
+        return {
+            "actor_sizes": self.actor.sizes,
+            "actor": self.actor.flat,
+            "target_actor": self.target_actor.flat,
+            "critics": self.critics.flat,
+            "target_critics": self.target_critics.flat,
+            "optimizers": [(adam.mean, adam.square, adam.steps) for adam in (self.actor_optimizer, self.critic_optimizer)],
+            "losses": self.losses,
+        }
+
+    def load_state(self, state: dict) -> None:
+        for name in ("actor", "target_actor", "critics", "target_critics"):
+            getattr(self, name).flat.copy_(state[name])
+        for adam, saved in zip((self.actor_optimizer, self.critic_optimizer), state["optimizers"], strict=True):
+            for tensor, value in zip((adam.mean, adam.square, adam.steps), saved, strict=True):
+                tensor.copy_(value)
+        self.losses = state["losses"]
+        self.act.refresh()
+
+
+# ------------------------------------------------------------------------------------ run folder: metrics, checkpoints
+
+
+class Metrics:
+    """Writes every metric to metrics.csv and TensorBoard, and to W&B with --track."""
+
+    def __init__(self, args: Args, run_dir: Path, arm: str, global_step: int, csv_bytes: int):
+        path = run_dir / "metrics.csv"
+        if csv_bytes:
+            os.truncate(path, csv_bytes)  # what an interrupted run wrote after its last checkpoint will come again
+        self.file = open(path, "a", newline="")  # noqa: SIM115
+        self.csv = csv.writer(self.file, lineterminator="\n")
+        if not csv_bytes:
+            self.csv.writerow(["global_step", "metric", "value"])
+        self.tensorboard = SummaryWriter(str(run_dir), purge_step=global_step + 1 if csv_bytes else None)
+        self.wandb = None
+        if args.track:
+            import wandb
+
+            self.wandb = wandb.init(
+                project=args.wandb_project_name,
+                entity=args.wandb_entity,
+                group=f"{args.env_id}-{arm}",
+                tags=[*args.wandb_tags, args.env_id, arm],
+                config=dataclasses.asdict(args),
+                name=run_dir.name,
+                id=run_dir.name,
+                resume="allow",
+                dir=str(run_dir),
+            )
+
+    def log(self, global_step: int, values: dict[str, float]) -> None:
+        for name, value in values.items():
+            self.csv.writerow([global_step, name, repr(float(value))])
+            self.tensorboard.add_scalar(name, value, global_step)
+        self.file.flush()
+        if self.wandb:
+            self.wandb.log(values, step=global_step)
+
+    def close(self) -> None:
+        self.file.close()
+        self.tensorboard.close()
+        if self.wandb:
+            self.wandb.finish()
+
+
+class Progress:
+    """A bar with steps per second, the latest return and the time left; where there is no terminal, a line now and then."""
+
+    def __init__(self, total_timesteps: int, global_step: int):
+        self.start_step, self.start_time, self.last_line = global_step, time.monotonic(), time.monotonic()
+        self.total, self.status = total_timesteps, ""
+        self.bar = tqdm(total=total_timesteps, initial=global_step, unit="step", dynamic_ncols=True, disable=None)
+
+    def steps_per_second(self, global_step: int) -> float:
+        return (global_step - self.start_step) / max(time.monotonic() - self.start_time, 1e-9)
+
+    def update(self, global_step: int, **status: float) -> None:
+        """Shows where the run is; called at the end of every episode."""
+        self.status = "  ".join(f"{name} {value:.0f}" for name, value in status.items())
+        if not self.bar.disable:
+            self.bar.set_postfix_str(self.status, refresh=False)
+            self.bar.update(global_step - self.bar.n)
+        elif time.monotonic() - self.last_line > 15:
+            self.last_line = time.monotonic()
+            rate = self.steps_per_second(global_step)
+            left = time.strftime("%H:%M:%S", time.gmtime((self.total - global_step) / rate))
+            self.print(f"global_step {global_step}/{self.total}  {self.status}  SPS {rate:.0f}  left {left}")
+
+    def print(self, line: str) -> None:
+        self.bar.write(line)
+        sys.stdout.flush()
+
+
+def write_atomically(path: Path, write) -> None:
+    """Leaves at path either what was there or all of what write(file) wrote, whatever happens meanwhile."""
+    partial = path.with_name(path.name + ".partial")
+    try:
+        with open(partial, "wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def describe_run(args: Args, env: gym.Env) -> dict:
+    """What one needs to know to repeat a run."""
+
+    def git(*command: str) -> str | None:
+        folder = Path(__file__).parent
+        done = subprocess.run(["git", *command], cwd=folder, capture_output=True, text=True, check=False)
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    packages = ("llmwrappers", "numpy", "torch", "gymnasium", "mujoco")
+    versions = {"python": platform.python_version()}
+    for package in packages:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            versions[package] = None
+    commit = git("rev-parse", "HEAD")
+    return {
+        "args": dataclasses.asdict(args),
+        "versions": versions,
+        "git_commit": commit and commit + ("-dirty" if git("status", "--porcelain", "--untracked-files=no") else ""),
+        "env_spec": json.loads(env.unwrapped.spec.to_json()),
+    }
+
+
+def parse_args(argv: list[str] | None = None) -> Args:
+    args = tyro.cli(Args, args=argv)
+    if args.resume:
+        path = Path(args.resume) / "args.json"
+        try:
+            saved = Args(**json.loads(path.read_text())["args"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UserError(f"--resume {args.resume}: no run of this script: {path}: {error}") from None
+        saved = dataclasses.replace(saved, resume=args.resume, wandb_tags=tuple(saved.wandb_tags))
+        args = tyro.cli(Args, args=argv, default=saved)
+        for field in dataclasses.fields(Args):
+            given, before = getattr(args, field.name), getattr(saved, field.name)
+            if given != before:
+                option = field.name.replace("_", "-")
+                raise UserError(f"--{option} {given}: the run in {args.resume} has {before}; --resume takes no other arguments")
+        return args
+    for name, least in (
+        ("total_timesteps", 1), ("buffer_size", 1), ("batch_size", 1), ("policy_frequency", 1), ("checkpoint_every", 1),
+        ("eval_every", 1), ("eval_episodes", 1), ("learning_starts", 0), ("seed", 0),
+    ):  # fmt: skip
+        if getattr(args, name) < least:
+            raise UserError(f"--{name.replace('_', '-')} must be at least {least}, got {getattr(args, name)}")
+    if args.prior is None:
+        if args.env_id not in shipped_priors():
+            raise UserError(
+                f"no prior is shipped for --env-id {args.env_id} (shipped: {', '.join(shipped_priors())}). Give a Python file "
+                "that defines policy(obs) with --prior path/to/policy.py, or train without one: --prior none"
+            )
+        args.prior = args.env_id
+    if args.prior == "none" and args.candidate is not None:
+        raise UserError(f"--candidate {args.candidate} needs a shipped prior, got --prior none")
+    return args
+
+
+def choose_matmul(precision: str) -> None:
+    """Picks the faster library for float32 products where that is exact (or wherever asked for bfloat16).
+
+    torch's bf16 switch sends products to oneDNN, which is twice as fast as MKL on some processors and stays in float32 on
+    those without bf16 matrix units. Whether it does is measured.
+    """
+    torch.backends.mkldnn.matmul.fp32_precision = "bf16"
+    if precision == "float32":
+        a, b = torch.randn(2, 256, 256, generator=torch.Generator().manual_seed(0))
+        error = ((a @ b).double() - a.double() @ b.double()).abs().max().item()
+        if error > 1e-3:  # float32 is off by 5e-5 at most here, bfloat16 by 0.3
+            torch.backends.mkldnn.matmul.fp32_precision = "none"
+
+
+# ------------------------------------------------------------------------------------------------------------ training
+
+
+def interval(info: dict, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Center and half-width of the next action's interval; without a mask it is the whole space."""
+    low, high = info.get("action_low", low), info.get("action_high", high)
+    return ((low + high) * 0.5).ravel(), ((high - low) * 0.5).ravel()
+
+
+def main(argv: list[str] | None = None) -> None:
+    # The papers' results are on v4; gymnasium warns that there is a v5.
+    warnings.filterwarnings("ignore", message=".*is out of date", category=DeprecationWarning)
+    args = parse_args(argv)
+    masked = args.prior != "none"
+    arm = arm_name(args.prior)
+    env = make_env(args)
+    if masked:
+        try:
+            env = EpsilonMaskSchedule(env, args.total_timesteps, args.mask_fraction)
+        except gym.error.Error as error:
+            raise UserError(f"--mask-fraction {args.mask_fraction}: {error}") from None
+        if 0 < args.mask_fraction * args.total_timesteps <= args.learning_starts:
+            print(
+                f"note: the mask has faded at step {args.mask_fraction * args.total_timesteps:.0f}, before learning starts at "
+                f"step {args.learning_starts}: the prior only shapes the warm-up"
+            )
+    run_dir = Path(
+        args.resume
+        or f"{args.runs_dir}/{args.env_id.replace('/', '-')}__{args.exp_name}__{arm}__{args.seed}__{int(time.time())}"
+    )
+    try:
+        if not args.resume:
+            run_dir.mkdir(parents=True)
+            text = json.dumps(describe_run(args, env), indent=2)
+            write_atomically(run_dir / "args.json", lambda file: file.write(text.encode()))
+        run(args, env, run_dir, arm)
+    except OSError as error:
+        raise UserError(
+            f"cannot write {error.filename or run_dir}: {error.strerror or error}. What was written before is kept; "
+            f"--resume {run_dir} continues from the last checkpoint"
+        ) from None
+
+
+def run(args: Args, env: gym.Env, run_dir: Path, arm: str) -> None:
+    masked = args.prior != "none"
+    eval_env = make_env(args, run_dir if args.capture_video else None)
+    observation_dim, action_dim = env.observation_space.shape[0], math.prod(env.action_space.shape)
+    space = env.unwrapped.action_space
+    _, full_half_width = interval({}, space.low, space.high)
+
+    torch.set_grad_enabled(False)  # every gradient is written out above
+    torch.set_flush_denormal(True)  # the moments of dead units decay to denormals, on which Adam takes ten times as long
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(args.torch_deterministic)
+    choose_matmul(args.matmul)
+    device = torch.device("cuda" if torch.cuda.is_available() and args.cuda else "cpu")
+    rng = np.random.default_rng(args.seed)  # every random number of the run but the environments' own
+    replay = Replay(min(args.buffer_size, args.total_timesteps), observation_dim, action_dim)
+    td3 = TD3(args, replay, observation_dim, action_dim, rng, device)
+
+    global_step, next_checkpoint, csv_bytes = 0, args.checkpoint_every, 0
+    checkpoint_path, replay_path = run_dir / "checkpoint.pt", run_dir / "replay.bin"
+    if args.resume and checkpoint_path.exists():
+        checkpoint = torch.load(checkpoint_path, weights_only=True, map_location=device)
+        global_step, csv_bytes = checkpoint["global_step"], checkpoint["csv_bytes"]
+        next_checkpoint = global_step + args.checkpoint_every
+        td3.load_state(checkpoint["td3"])
+        replay.read_from(replay_path, checkpoint["transitions"])
+        rng.bit_generator.state = json.loads(checkpoint["rng"])
+        for name, value in checkpoint["mask"].items():
+            env.set_wrapper_attr(name, value, force=False)
+
+    def save_checkpoint() -> None:
+        replay.append_to(replay_path, already_written)
+        names = ("elapsed_steps", "prior_faults", "prior_faults_in_a_row") if masked else ()
+        state = {
+            "global_step": global_step,
+            "csv_bytes": metrics.file.tell(),
+            "td3": td3.state(),
+            "transitions": replay.added,
+            "rng": json.dumps(rng.bit_generator.state),
+            "mask": {name: env.get_wrapper_attr(name) for name in names},
+        }
+        write_atomically(checkpoint_path, lambda file: torch.save(state, file))
+
+    def evaluate_now() -> None:
+        unmasked = evaluate(eval_env, td3.act, args, 0.0, f"step-{global_step}")
+        values = {"eval/episodic_return": unmasked}
+        line = f"eval at global_step {global_step}: return {unmasked:.1f} without the mask"
+        if masked:
+            with_mask = evaluate(eval_env, td3.act, args, 1.0, f"step-{global_step}-masked")
+            values |= {"eval/masked_return": with_mask, "eval/handover_gap": with_mask - unmasked}
+            line += f", {with_mask:.1f} with it, handover gap {with_mask - unmasked:.1f}"
+        metrics.log(global_step, values)
+        progress.print(line)
+
+    already_written = replay.added
+    metrics = Metrics(args, run_dir, arm, global_step, csv_bytes)
+    progress = Progress(args.total_timesteps, global_step)
+    print(f"{'resuming' if csv_bytes else 'training'} {run_dir} on {device}")
+    if global_step == 0:
+        evaluate_now()
+
+    # A checkpoint is made between episodes, where a reset with a seed of the run's own stream is all the state there is in
+    # an environment; so one that resumes there does exactly what an uninterrupted run does.
+    try:
+        while global_step < args.total_timesteps:
+            observation, info = env.reset(seed=int(rng.integers(2**31)))
+            observation = observation.astype(np.float32)
+            center, half_width = interval(info, space.low, space.high)
+            episodic_return, episodic_length, masked_steps, half_widths, done = 0.0, 0, 0, 0.0, False
+            while not done and global_step < args.total_timesteps:
+                if global_step < args.learning_starts:
+                    x = rng.uniform(-1.0, 1.0, action_dim).astype(np.float32)
+                else:
+                    x = td3.act(observation)
+                    x += args.exploration_noise * rng.standard_normal(action_dim, dtype=np.float32)
+                    x = np.minimum(np.maximum(x, -1.0), 1.0)
+                if masked:
+                    masked_steps += info["mask_active"]
+                    half_widths += half_width
+
+                next_observation, reward, terminated, truncated, info = env.step(x.reshape(env.action_space.shape))
+                next_observation = next_observation.astype(np.float32)
+                action = info["executed_action"].ravel() if masked else center + half_width * x
+                next_center, next_half_width = interval(info, space.low, space.high)
+                replay.add(
+                    observation,
+                    action,
+                    next_observation,
+                    next_center,
+                    next_half_width,
+                    center,
+                    half_width,
+                    reward,
+                    not terminated,
+                )
+                observation, center, half_width = next_observation, next_center, next_half_width
+                episodic_return += float(reward)
+                episodic_length += 1
+                done = terminated or truncated
+                global_step += 1
+
+                if global_step > args.learning_starts:
+                    td3.update(global_step)
+                    if global_step % 100 == 0:
+                        metrics.log(global_step, td3.losses)
+                if global_step % args.eval_every == 0 and global_step < args.total_timesteps:
+                    evaluate_now()
+
+            if done:
+                values = {"charts/episodic_return": episodic_return, "charts/episodic_length": episodic_length}
+                if masked:
+                    values["mask/epsilon"] = env.get_wrapper_attr("mask_epsilon")
+                    values["mask/active"] = masked_steps / episodic_length
+                    # The mean width of the interval as a fraction of the action range.
+                    values["mask/width"] = float(np.mean(half_widths / full_half_width)) / episodic_length
+                    values["mask/prior_faults"] = info["prior_faults"]
+                values["charts/SPS"] = progress.steps_per_second(global_step)
+                metrics.log(global_step, values)
+                progress.update(global_step, **{"return": episodic_return})
+            if global_step >= next_checkpoint and done:
+                save_checkpoint()
+                already_written = replay.added
+                next_checkpoint = global_step + args.checkpoint_every
+    except KeyboardInterrupt:
+        saved = (
+            f"--resume {run_dir} continues from its last checkpoint"
+            if checkpoint_path.exists()
+            else "no checkpoint was made yet"
+        )
+        progress.print(f"stopped at global_step {global_step}; {saved}")
+        sys.exit(130)
+
+    if args.save_model:
+        model = {"env_id": args.env_id, "actor_sizes": td3.actor.sizes, "actor": td3.actor.flat, "critics": td3.critics.flat}
+        write_atomically(run_dir / "model.pt", lambda file: torch.save(model, file))
+    evaluate_now()
+    metrics.close()
+    progress.bar.close()
+    print(f"finished in {run_dir}")
+
+
+def stop(signal_number, _frame):
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        main()
+    except UserError as error:
+        sys.exit(f"td3_camel.py: error: {error}")

@@ -1,0 +1,174 @@
+"""cleanrl_scripts/td3_camel.py: the update against a textbook TD3, the arms, resuming, bad input."""
+
+import copy
+import csv
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from conftest import ROOT
+from torch import nn
+
+SCRIPT = ROOT / "cleanrl_scripts" / "td3_camel.py"
+QUICK = ["--learning-starts", "150", "--batch-size", "32", "--eval-every", "200", "--eval-episodes", "1", "--no-cuda"]
+
+
+@pytest.fixture
+def train(td3_camel, tmp_path, monkeypatch):
+    """Runs the script in this process and returns its run folder."""
+
+    def run(*arguments: str) -> Path:
+        runs = tmp_path / f"runs-{time.monotonic_ns()}"
+        td3_camel.main([*QUICK, "--runs-dir", str(runs), *arguments])
+        (run_dir,) = runs.iterdir()
+        return run_dir
+
+    yield run
+    torch.set_grad_enabled(True)
+    torch.use_deterministic_algorithms(False)
+
+
+def metrics_of(run_dir: Path) -> list[list[str]]:
+    """All but the metrics that are times."""
+    with open(run_dir / "metrics.csv", newline="") as file:
+        return [row for row in csv.reader(file) if row[1] != "charts/SPS"]
+
+
+def last_value(run_dir: Path, metric: str) -> float:
+    return float([row for row in metrics_of(run_dir) if row[1] == metric][-1][2])
+
+
+# ------------------------------------------------------------------------------------------------ the update
+
+
+def textbook_network(network, index: int) -> nn.Sequential:
+    layers = []
+    for weight, bias in zip(network.weights, network.biases, strict=True):
+        linear = nn.Linear(weight.shape[2], weight.shape[1])
+        linear.weight.data.copy_(weight[index])
+        linear.bias.data.copy_(bias[index, :, 0])
+        layers += [linear, nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+def flat_like(network, modules) -> torch.Tensor:
+    parts = []
+    for layer in range(0, len(modules[0]), 2):
+        parts += [torch.stack([m[layer].weight for m in modules]).flatten()]
+        parts += [torch.stack([m[layer].bias for m in modules]).flatten()]
+    return torch.cat(parts).detach()
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_the_update_is_td3(td3_camel, masked):
+    """TD3 as in the textbook (autograd, separate networks), with actions mapped into the stored intervals."""
+    o, a, steps = 5, 3, 40
+    args = td3_camel.Args(batch_size=16)
+    rng = np.random.default_rng(0)
+    replay = td3_camel.Replay(64, o, a)
+    for _ in range(64):
+        low, high = (
+            np.sort(rng.uniform(-1, 1, (2, 2, a)), axis=0) if masked else np.array([[-np.ones(a)] * 2, [np.ones(a)] * 2])
+        )
+        center, half_width = (low + high) / 2, (high - low) / 2
+        action = center[0] + half_width[0] * rng.uniform(-1, 1, a)
+        replay.add(
+            rng.normal(size=o), action, rng.normal(size=o), center[1], half_width[1], center[0], half_width[0],
+            rng.normal(), rng.random() < 0.9,
+        )  # fmt: skip
+    td3 = td3_camel.TD3(args, replay, o, a, rng, torch.device("cpu"))
+
+    actor, target_actor = textbook_network(td3.actor, 0), textbook_network(td3.target_actor, 0)
+    critics = [textbook_network(td3.critics, i) for i in range(2)]
+    targets = [textbook_network(td3.target_critics, i) for i in range(2)]
+    critic_optimizer = torch.optim.Adam([p for c in critics for p in c.parameters()], lr=args.learning_rate)
+    actor_optimizer = torch.optim.Adam(actor.parameters(), lr=args.learning_rate)
+    draws = copy.deepcopy(rng)
+    for step in range(1, steps + 1):
+        td3.update(step)
+
+        rows = replay.tensor[torch.from_numpy(draws.integers(0, 64, 16))]
+        obs, action, next_obs, next_center, next_half, center, half, reward, alive = (rows[:, f] for f in replay.fields)
+        noise = torch.from_numpy(draws.standard_normal((a, 16), dtype=np.float32)).T
+        with torch.no_grad():
+            noise = (noise * args.policy_noise).clamp(-args.noise_clip, args.noise_clip) * next_half
+            next_action = next_center + next_half * torch.tanh(target_actor(next_obs)) + noise
+            next_action = torch.maximum(torch.minimum(next_action, next_center + next_half), next_center - next_half)
+            next_q = torch.minimum(*(t(torch.cat([next_obs, next_action], 1)) for t in targets))
+            y = reward + args.gamma * alive * next_q
+        loss = sum(nn.functional.mse_loss(c(torch.cat([obs, action], 1)), y) for c in critics)
+        critic_optimizer.zero_grad()
+        loss.backward()
+        critic_optimizer.step()
+        if step % args.policy_frequency == 0:
+            actor_loss = -critics[0](torch.cat([obs, center + half * torch.tanh(actor(obs))], 1)).mean()
+            actor_optimizer.zero_grad()
+            actor_loss.backward()
+            actor_optimizer.step()
+            with torch.no_grad():
+                for online, target in ((actor, target_actor), *zip(critics, targets, strict=True)):
+                    for p, t in zip(online.parameters(), target.parameters(), strict=True):
+                        t.copy_(args.tau * p + (1 - args.tau) * t)
+
+    for network, modules in (
+        (td3.actor, [actor]), (td3.critics, critics), (td3.target_actor, [target_actor]), (td3.target_critics, targets),
+    ):  # fmt: skip
+        torch.testing.assert_close(network.flat, flat_like(network, modules), rtol=1e-4, atol=2e-6)
+
+
+def test_acting_is_the_actor(td3_camel):
+    args, rng = td3_camel.Args(batch_size=4), np.random.default_rng(0)
+    td3 = td3_camel.TD3(args, td3_camel.Replay(8, 3, 2), 3, 2, rng, torch.device("cpu"))
+    observations = rng.normal(size=(4, 3)).astype(np.float32)
+    expected = torch.tanh(td3.actor.forward(torch.from_numpy(observations.T))[0])
+    for observation, x in zip(observations, expected.T, strict=True):
+        np.testing.assert_allclose(td3.act(observation), x.numpy(), rtol=1e-5, atol=1e-6)
+
+
+# ------------------------------------------------------------------------------------------------ whole runs
+
+
+def test_a_mask_that_is_off_changes_nothing(train):
+    """The same metrics and weights, to the last bit, as the same script without the wrapper."""
+    plain = train("--env-id", "Hopper-v4", "--prior", "none", "--total-timesteps", "400")
+    off = train("--env-id", "Hopper-v4", "--prior", "random", "--mask-fraction", "0", "--total-timesteps", "400")
+    assert torch.equal(torch.load(plain / "model.pt")["critics"], torch.load(off / "model.pt")["critics"])
+    assert torch.equal(torch.load(plain / "model.pt")["actor"], torch.load(off / "model.pt")["actor"])
+    shared = [
+        row
+        for row in metrics_of(off)
+        if not row[1].startswith("mask/") and row[1] not in ("eval/masked_return", "eval/handover_gap")
+    ]
+    assert metrics_of(plain) == shared
+
+
+def test_resuming_after_a_kill_repeats_the_run(tmp_path):
+    """kill -9 in the middle, then --resume: the same metrics and weights, to the last bit, as a run never interrupted."""
+    command = [
+        sys.executable, str(SCRIPT), *QUICK, "--env-id", "Hopper-v4", "--prior", "Hopper-v4", "--total-timesteps", "900",
+        "--checkpoint-every", "100", "--runs-dir",
+    ]  # fmt: skip
+    subprocess.run([*command, str(tmp_path / "whole")], check=True, capture_output=True)
+    (whole,) = (tmp_path / "whole").iterdir()
+
+    process = subprocess.Popen([*command, str(tmp_path / "killed")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while not list((tmp_path / "killed").glob("*/checkpoint.pt")) and time.monotonic() < deadline:
+        assert process.poll() is None, "the run ended before it made a checkpoint"
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    (killed,) = (tmp_path / "killed").iterdir()
+    assert not (killed / "model.pt").exists(), "the run finished before it could be killed"
+    (killed / "checkpoint.pt.partial").write_bytes(b"half a checkpoint")
+    subprocess.run([sys.executable, str(SCRIPT), "--resume", str(killed)], check=True, capture_output=True)
+
+    assert metrics_of(killed) == metrics_of(whole)
+    a, b = torch.load(killed / "model.pt"), torch.load(whole / "model.pt")
+    assert torch.equal(a["actor"], b["actor"])
+    assert torch.equal(a["critics"], b["critics"])
