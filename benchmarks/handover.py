@@ -19,7 +19,17 @@ import tyro
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-SETTINGS = ["--total-timesteps", "100000", "--learning-starts", "5000", "--eval-every", "5000", "--eval-episodes", "5", "--no-cuda"]
+SETTINGS = [
+    "--total-timesteps",
+    "100000",
+    "--learning-starts",
+    "5000",
+    "--eval-every",
+    "5000",
+    "--eval-episodes",
+    "5",
+    "--no-cuda",
+]
 EVALUATIONS = ("eval/episodic_return", "eval/masked_return")
 
 

@@ -13,6 +13,8 @@ import csv
 import dataclasses
 import hashlib
 import importlib.metadata
+import io
+import itertools
 import json
 import math
 import os
@@ -24,6 +26,7 @@ import time
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import gymnasium as gym
 import numpy as np
@@ -70,8 +73,8 @@ class Args:
     """steps between evaluations"""
     eval_episodes: int = 10
     """episodes of an evaluation, without the mask and again with it"""
-    matmul: str = "float32"
-    """float32: products in full precision; bfloat16: faster where the processor has matrix units for it, and less exact"""
+    matmul: Literal["float32", "bfloat16"] = "float32"
+    """on a CPU, products in full precision, or rounded to bfloat16 where the processor has matrix units for that"""
 
     # Algorithm specific arguments
     env_id: str = "Hopper-v4"
@@ -101,15 +104,15 @@ class Args:
 
     # The mask
     prior: str | None = None
-    """by default the shipped prior of env_id; or none | random | a shipped prior's name | path/to/policy.py | expert:CHECKPOINT"""
+    """none | random | a shipped prior's name | path/to/policy.py | expert:MODEL.pt; by default the prior shipped for env_id"""
     candidate: int | None = None
     """which of a shipped prior's candidates (its default one if not given)"""
     radius: float = 0.3
     """half-width of the interval around the prior's action, as a fraction of half the action range, in (0, 2]"""
     mask_fraction: float = 0.2
     """fraction of total_timesteps over which the mask's probability falls from 1 to 0"""
-    gate: str = "step"
-    """step | episode: how often it is drawn whether the mask applies"""
+    gate: Literal["step", "episode"] = "step"
+    """how often it is drawn whether the mask applies"""
 
 
 class UserError(Exception):
@@ -159,14 +162,15 @@ def arm_name(prior: str) -> str:
 def make_env(args: Args, run_dir: Path | None = None) -> gym.Env:
     """An environment whose actions are x in [-1, 1]; in every arm but `none`, x spans the mask's interval."""
     try:
-        env = gym.make(args.env_id, disable_env_checker=True, render_mode="rgb_array" if run_dir else None)
+        env = gym.make(args.env_id, disable_env_checker=True, **({"render_mode": "rgb_array"} if run_dir else {}))
     except (gym.error.Error, ImportError) as error:
         raise UserError(f"--env-id {args.env_id}: {error}") from None
     if not isinstance(env.action_space, Box):
         raise UserError(f"--env-id {args.env_id}: TD3 needs a Box action space, got {env.action_space}")
     if run_dir:
-        first = lambda episode: episode % args.eval_episodes == 0  # noqa: E731
-        env = gym.wrappers.RecordVideo(env, str(run_dir / "videos"), episode_trigger=first, disable_logger=True)
+        env = gym.wrappers.RecordVideo(
+            env, str(run_dir / "videos"), episode_trigger=lambda n: n % args.eval_episodes == 0, disable_logger=True
+        )
     try:
         if args.prior == "none":
             if not env.action_space.is_bounded("both"):
@@ -190,6 +194,7 @@ def evaluate(env: gym.Env, act, args: Args, mask_epsilon: float, name: str) -> f
     """Mean return of the deterministic policy over the same seeded episodes every time."""
     if args.prior != "none":
         env.set_wrapper_attr("mask_epsilon", mask_epsilon, force=False)
+        env.set_wrapper_attr("prior_faults_in_a_row", 0, force=False)
     if args.capture_video:
         env.set_wrapper_attr("name_prefix", name, force=False)
     returns = []
@@ -218,7 +223,7 @@ class MLP:
 
     def __init__(self, n: int, sizes: list[int], batch_size: int, device: torch.device):
         self.sizes = sizes
-        self.shapes = [shape for i, o in zip(sizes[:-1], sizes[1:], strict=True) for shape in ((n, o, i), (n, o, 1))]
+        self.shapes = [shape for i, o in itertools.pairwise(sizes) for shape in ((n, o, i), (n, o, 1))]
         self.flat = torch.zeros(sum(map(math.prod, self.shapes)), device=device)
         self.gradient = torch.zeros_like(self.flat)
         self.weights, self.biases = self.views(self.flat)
@@ -339,27 +344,22 @@ class Replay:
         indices = rng.integers(0, min(self.added, len(self.rows)), len(out))
         torch.index_select(self.tensor, 0, torch.from_numpy(indices), out=out)
 
-    # On disk: every row ever added, in order, so that a checkpoint writes only what is new.
+    # On disk lies every row ever added, in order, so that a checkpoint only writes what is new.
     def append_to(self, path: Path, already_written: int) -> None:
+        first = max(already_written, self.added - len(self.rows))
         with open(path, "r+b" if path.exists() else "wb") as file:
-            first = max(already_written, self.added - len(self.rows))
-            file.seek(first * self.rows.itemsize * self.rows.shape[1])
-            start, stop = first % len(self.rows), self.added % len(self.rows)
-            blocks = [self.rows[start:stop]] if start < stop else [self.rows[start:], self.rows[:stop]]
-            if first < self.added:
-                for block in blocks:
-                    file.write(block.data)
+            file.seek(first * self.rows[0].nbytes)
+            file.write(self.rows[np.arange(first, self.added) % len(self.rows)].data)
             file.truncate()
             file.flush()
             os.fsync(file.fileno())
 
     def read_from(self, path: Path, added: int) -> None:
         first = max(0, added - len(self.rows))
-        width = self.rows.shape[1]
-        rows = np.fromfile(path, np.float32, (added - first) * width, offset=first * width * 4).reshape(-1, width)
-        if len(rows) < added - first:
-            raise UserError(f"{path} holds {len(rows)} of the {added - first} transitions that its checkpoint counts")
-        self.rows[np.arange(first, added) % len(self.rows)] = rows
+        numbers = np.fromfile(path, np.float32, offset=first * self.rows[0].nbytes)[: (added - first) * self.rows.shape[1]]
+        if numbers.size < (added - first) * self.rows.shape[1]:
+            raise UserError(f"{path} is shorter than the {added} transitions that its checkpoint counts")
+        self.rows[np.arange(first, added) % len(self.rows)] = numbers.reshape(-1, self.rows.shape[1])
         self.added = added
 
 
@@ -540,18 +540,25 @@ class Progress:
         sys.stdout.flush()
 
 
-def write_atomically(path: Path, write) -> None:
-    """Leaves at path either what was there or all of what write(file) wrote, whatever happens meanwhile."""
+def write_atomically(path: Path, data: bytes | memoryview) -> None:
+    """Leaves at path either what was there or all of the data, whatever happens meanwhile."""
     partial = path.with_name(path.name + ".partial")
     try:
         with open(partial, "wb") as file:
-            write(file)
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         os.replace(partial, path)
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+def serialize(state: dict) -> memoryview:
+    """torch.save in memory, where it cannot fail for want of disk space."""
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    return buffer.getbuffer()
 
 
 def describe_run(args: Args, env: gym.Env) -> dict:
@@ -574,7 +581,8 @@ def describe_run(args: Args, env: gym.Env) -> dict:
         "args": dataclasses.asdict(args),
         "versions": versions,
         "git_commit": commit and commit + ("-dirty" if git("status", "--porcelain", "--untracked-files=no") else ""),
-        "env_spec": json.loads(env.unwrapped.spec.to_json()),
+        "command": sys.argv,
+        "env_spec": dataclasses.asdict(env.unwrapped.spec),
     }
 
 
@@ -612,18 +620,20 @@ def parse_args(argv: list[str] | None = None) -> Args:
     return args
 
 
-def choose_matmul(precision: str) -> None:
-    """Picks the faster library for float32 products where that is exact (or wherever asked for bfloat16).
+def choose_matmul(precision: str) -> str:
+    """Picks the fastest products of the wanted precision on this CPU and says which.
 
-    torch's bf16 switch sends products to oneDNN, which is twice as fast as MKL on some processors and stays in float32 on
-    those without bf16 matrix units. Whether it does is measured.
+    torch's bf16 switch sends float32 products to oneDNN, twice as fast as MKL on some processors. Without bf16 matrix units
+    they stay in float32 there; with them they do not. Which it is here is measured.
     """
     torch.backends.mkldnn.matmul.fp32_precision = "bf16"
-    if precision == "float32":
-        a, b = torch.randn(2, 256, 256, generator=torch.Generator().manual_seed(0))
-        error = ((a @ b).double() - a.double() @ b.double()).abs().max().item()
-        if error > 1e-3:  # float32 is off by 5e-5 at most here, bfloat16 by 0.3
-            torch.backends.mkldnn.matmul.fp32_precision = "none"
+    a, b = torch.randn(2, 256, 256, generator=torch.Generator().manual_seed(0))
+    error = ((a @ b).double() - a.double() @ b.double()).abs().max().item()
+    rounded = error > 1e-3  # float32 is off by 5e-5 at most here, bfloat16 by 0.3
+    if rounded and precision == "float32":
+        torch.backends.mkldnn.matmul.fp32_precision = "none"
+        return "float32 products"
+    return "products rounded to bfloat16" if rounded else "float32 products in oneDNN"
 
 
 # ------------------------------------------------------------------------------------------------------------ training
@@ -652,20 +662,22 @@ def main(argv: list[str] | None = None) -> None:
                 f"note: the mask has faded at step {args.mask_fraction * args.total_timesteps:.0f}, before learning starts at "
                 f"step {args.learning_starts}: the prior only shapes the warm-up"
             )
-    run_dir = Path(
-        args.resume
-        or f"{args.runs_dir}/{args.env_id.replace('/', '-')}__{args.exp_name}__{arm}__{args.seed}__{int(time.time())}"
-    )
-    try:
-        if not args.resume:
+    if args.resume:
+        run_dir = Path(args.resume)
+    else:
+        name = f"{args.env_id.replace('/', '-')}__{args.exp_name}__{arm}__{args.seed}__{int(time.time())}"
+        run_dir = Path(args.runs_dir) / name
+        try:
             run_dir.mkdir(parents=True)
-            text = json.dumps(describe_run(args, env), indent=2)
-            write_atomically(run_dir / "args.json", lambda file: file.write(text.encode()))
+            write_atomically(run_dir / "args.json", json.dumps(describe_run(args, env), indent=2, default=str).encode())
+        except OSError as error:
+            raise UserError(f"--runs-dir {args.runs_dir}: cannot make the run folder {run_dir}: {error.strerror}") from None
+    try:
         run(args, env, run_dir, arm)
     except OSError as error:
         raise UserError(
-            f"cannot write {error.filename or run_dir}: {error.strerror or error}. What was written before is kept; "
-            f"--resume {run_dir} continues from the last checkpoint"
+            f"cannot read or write {error.filename or run_dir}: {error.strerror or error}. What was written before is kept; "
+            f"--resume {run_dir} goes on from there"
         ) from None
 
 
@@ -680,8 +692,8 @@ def run(args: Args, env: gym.Env, run_dir: Path, arm: str) -> None:
     torch.set_flush_denormal(True)  # the moments of dead units decay to denormals, on which Adam takes ten times as long
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(args.torch_deterministic)
-    choose_matmul(args.matmul)
     device = torch.device("cuda" if torch.cuda.is_available() and args.cuda else "cpu")
+    hardware = f"cpu, {torch.get_num_threads()} threads, {choose_matmul(args.matmul)}" if device.type == "cpu" else "cuda"
     rng = np.random.default_rng(args.seed)  # every random number of the run but the environments' own
     replay = Replay(min(args.buffer_size, args.total_timesteps), observation_dim, action_dim)
     td3 = TD3(args, replay, observation_dim, action_dim, rng, device)
@@ -709,7 +721,7 @@ def run(args: Args, env: gym.Env, run_dir: Path, arm: str) -> None:
             "rng": json.dumps(rng.bit_generator.state),
             "mask": {name: env.get_wrapper_attr(name) for name in names},
         }
-        write_atomically(checkpoint_path, lambda file: torch.save(state, file))
+        write_atomically(checkpoint_path, serialize(state))
 
     def evaluate_now() -> None:
         unmasked = evaluate(eval_env, td3.act, args, 0.0, f"step-{global_step}")
@@ -725,7 +737,7 @@ def run(args: Args, env: gym.Env, run_dir: Path, arm: str) -> None:
     already_written = replay.added
     metrics = Metrics(args, run_dir, arm, global_step, csv_bytes)
     progress = Progress(args.total_timesteps, global_step)
-    print(f"{'resuming' if csv_bytes else 'training'} {run_dir} on {device}")
+    print(f"{'resuming' if csv_bytes else 'training'} {run_dir} on {hardware}")
     if global_step == 0:
         evaluate_now()
 
@@ -791,31 +803,24 @@ def run(args: Args, env: gym.Env, run_dir: Path, arm: str) -> None:
                 save_checkpoint()
                 already_written = replay.added
                 next_checkpoint = global_step + args.checkpoint_every
-    except KeyboardInterrupt:
-        saved = (
-            f"--resume {run_dir} continues from its last checkpoint"
-            if checkpoint_path.exists()
-            else "no checkpoint was made yet"
-        )
-        progress.print(f"stopped at global_step {global_step}; {saved}")
-        sys.exit(130)
+    except (KeyboardInterrupt, SystemExit):
+        progress.print(f"stopped at global_step {global_step}; --resume {run_dir} goes on from the last checkpoint")
+        raise
 
     if args.save_model:
         model = {"env_id": args.env_id, "actor_sizes": td3.actor.sizes, "actor": td3.actor.flat, "critics": td3.critics.flat}
-        write_atomically(run_dir / "model.pt", lambda file: torch.save(model, file))
+        write_atomically(run_dir / "model.pt", serialize(model))
     evaluate_now()
     metrics.close()
     progress.bar.close()
     print(f"finished in {run_dir}")
 
 
-def stop(signal_number, _frame):
-    raise KeyboardInterrupt
-
-
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         main()
     except UserError as error:
         sys.exit(f"td3_camel.py: error: {error}")
+    except KeyboardInterrupt:
+        sys.exit(130)

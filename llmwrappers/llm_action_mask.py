@@ -12,7 +12,7 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
-from llmwrappers.bounds import interval_around, to_native
+from llmwrappers.bounds import center_and_half_width, interval_around, scale
 from llmwrappers.priors import PriorPolicy, load_prior
 
 MAX_FAULTS_IN_A_ROW = 10
@@ -130,11 +130,13 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         self._episode_gate = False
         if isinstance(space, Box):
             self.action_space = Box(-1.0, 1.0, space.shape, space.dtype.type)
-            self._low, self._high = self._space_low, self._space_high = space.low, space.high
-            self._native_radius = (radius * 0.5 * (space.high - space.low)).astype(space.dtype)
             self._dtype, self._shape = space.dtype, space.shape
+            self._native_radius = (radius * 0.5 * (space.high - space.low)).astype(space.dtype)
+            self._whole_space = (space.low, space.high, *center_and_half_width(space.low, space.high))
+            self._interval = self._whole_space
         else:
-            self._allowed = self._all_allowed = np.ones(space.n, dtype=np.int8)
+            self._all_allowed = np.ones(space.n, dtype=np.int8)
+            self._allowed = self._all_allowed
 
     @property
     def mask_epsilon(self) -> float:
@@ -153,7 +155,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
             self._gate_rng = np.random.default_rng((seed, GATE_STREAM))
         observation, info = self.env.reset(seed=seed, options=options)
         if self.gate == "episode":
-            self._episode_gate = self._gate_opens()
+            self._episode_gate = self._draw_gate()
         self._mask_next_action(observation, info)
         return observation, info
 
@@ -163,7 +165,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         observation, reward, terminated, truncated, info = self.env.step(executed)
         # A wrapper below that replaced the action has already written what the environment received.
         if "executed_action" not in info:
-            info["executed_action"] = executed.copy() if isinstance(executed, np.ndarray) else executed
+            info["executed_action"] = copy.copy(executed)
         self._mask_next_action(observation, info)
         return observation, reward, terminated, truncated, info
 
@@ -174,7 +176,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
             raise ValueError(f"the prior returned shape {center.shape}, the action space has {self._shape}")
         if not np.isfinite(center).all():
             raise ValueError(f"the prior returned {center}")
-        return interval_around(center, self._native_radius, self._space_low, self._space_high)
+        return interval_around(center, self._native_radius, *self._whole_space[:2])
 
     def allowed_actions(self, observation) -> NDArray[np.int8]:
         """Returns the mask (n,) over a Discrete space of the actions that the prior allows at an observation."""
@@ -203,43 +205,44 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         return self._allowed.astype(np.bool_)
 
     def _confine(self, action):
+        """What the environment receives."""
         if isinstance(self._native_space, Discrete):
-            index = int(action) - int(self._native_space.start)
+            start = int(self._native_space.start)
+            index = int(action) - start
             if not self._allowed[index]:
                 allowed = np.flatnonzero(self._allowed)
                 index = int(allowed[index % len(allowed)])
-            return index + int(self._native_space.start)
+            return index + start
         action = np.asarray(action, dtype=self._dtype)
         if action.shape != self._shape:
             raise ValueError(f"action must have shape {self._shape}, got {action.shape}")
+        low, high, center, half_width = self._interval
         if self.mapping == "rescale":
-            return to_native(action, self._low, self._high)
-        return np.minimum(np.maximum(to_native(action, self._space_low, self._space_high), self._low), self._high)
+            return scale(action, center, half_width, low, high)
+        _, _, center, half_width = self._whole_space
+        return scale(action, center, half_width, low, high)
 
-    def _gate_opens(self) -> bool:
-        epsilon = self._mask_epsilon
-        return epsilon > 0 and self._gate_rng.random() < epsilon
+    def _draw_gate(self) -> bool:
+        return self._mask_epsilon > 0 and self._gate_rng.random() < self._mask_epsilon
 
     def _mask_next_action(self, observation, info: dict[str, Any]) -> None:
         """Sets the bounds of the next action and writes them into its info."""
-        rule = self.bounds if isinstance(self._native_space, Box) else self.allowed_actions
-        mask = None
-        if self.prior_faults_in_a_row < MAX_FAULTS_IN_A_ROW:
-            if self._gate_opens() if self.gate == "step" else self._episode_gate:
-                mask = self._guarded(rule, observation)
-        if isinstance(self._native_space, Box):
-            self._low, self._high = (self._space_low, self._space_high) if mask is None else mask
-            info["action_low"], info["action_high"] = self._low.copy(), self._high.copy()
-        else:
+        applies = self._draw_gate() if self.gate == "step" else self._episode_gate
+        mask = self._ask_prior(observation) if applies and self.prior_faults_in_a_row < MAX_FAULTS_IN_A_ROW else None
+        if isinstance(self._native_space, Discrete):
             self._allowed = self._all_allowed if mask is None else mask
             info["action_mask"] = self._allowed.copy()
+        else:
+            self._interval = self._whole_space if mask is None else (*mask, *center_and_half_width(*mask))
+            info["action_low"], info["action_high"] = self._interval[0].copy(), self._interval[1].copy()
         info["mask_active"] = mask is not None
         info["prior_faults"] = self.prior_faults
 
-    def _guarded(self, rule, observation):
-        """Applies the rule to a copy of the observation; a fault of the prior gives None."""
+    def _ask_prior(self, observation):
+        """The prior's bounds or allowed actions at an observation; None if it made a fault."""
+        rule = self.allowed_actions if isinstance(self._native_space, Discrete) else self.bounds
         try:
-            # A prior may write into what it is given.
+            # A copy, because a prior may write into what it is given.
             mask = rule(observation.copy() if isinstance(observation, np.ndarray) else copy.deepcopy(observation))
         except Exception as error:
             self.prior_faults += 1

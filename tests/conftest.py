@@ -10,7 +10,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # small networks; set before torc
 import gymnasium as gym
 import numpy as np
 import pytest
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Dict as DictSpace
 
 ROOT = Path(__file__).parents[1]
 
@@ -57,6 +58,61 @@ class OneStep(gym.Env):
 
 
 gym.register("llmwrappers-tests/OneStep-v0", entry_point=OneStep, disable_env_checker=True)
+
+
+class DictOneStep(OneStep):
+    """The same with a Dict observation."""
+
+    def __init__(self):
+        super().__init__()
+        self.observation_space = DictSpace({"position": Box(-1.0, 1.0, (1,)), "goal": Box(-1.0, 1.0, (2,))})
+
+    def _observe(self):
+        return {"position": np.full(1, 0.25, np.float32), "goal": np.ones(2, np.float32)}
+
+    def reset(self, *, seed=None, options=None):
+        return self._observe(), super().reset(seed=seed)[1]
+
+    def step(self, action):
+        return self._observe(), *super().step(action)[1:]
+
+
+gym.register("llmwrappers-tests/DictOneStep-v0", entry_point=DictOneStep, disable_env_checker=True)
+
+
+class Unbounded(OneStep):
+    """An action space that no mask can serve."""
+
+    def __init__(self):
+        super().__init__()
+        self.action_space = Box(-np.inf, np.inf, (1,), np.float32)
+
+
+gym.register("llmwrappers-tests/Unbounded-v0", entry_point=Unbounded, disable_env_checker=True)
+
+
+class Turns(gym.Env):
+    """Observes the step as a fraction of the episode, in [0, 1]; n actions from start on, n steps an episode."""
+
+    def __init__(self, n=4, start=0, steps=5):
+        self.action_space = Discrete(n, start=start)
+        self.observation_space = Box(0.0, 1.0, (1,), np.float32)
+        self.steps = steps
+
+    def _observe(self):
+        return np.array([self.t / self.steps], dtype=np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return self._observe(), {}
+
+    def step(self, action):
+        self.t += 1
+        return self._observe(), float(action), False, self.t >= self.steps, {"received": int(action)}
+
+
+gym.register("llmwrappers-tests/Turns-v0", entry_point=Turns, disable_env_checker=True)
 
 
 def load_script(path: Path):

@@ -2,6 +2,8 @@
 
 import copy
 import csv
+import json
+import resource
 import signal
 import subprocess
 import sys
@@ -172,3 +174,138 @@ def test_resuming_after_a_kill_repeats_the_run(tmp_path):
     a, b = torch.load(killed / "model.pt"), torch.load(whole / "model.pt")
     assert torch.equal(a["actor"], b["actor"])
     assert torch.equal(a["critics"], b["critics"])
+
+
+def test_every_prior_trains(train, tmp_path):
+    """random, a file of one's own and an expert: the actor of a run of this script."""
+    plain = train("--env-id", "llmwrappers-tests/OneStep-v0", "--prior", "none", "--total-timesteps", "300")
+    own = tmp_path / "mine.py"
+    own.write_text("def policy(obs):\n    return [0.1]\n")
+    for prior in ("random", str(own), f"expert:{plain / 'model.pt'}"):
+        run_dir = train("--env-id", "llmwrappers-tests/OneStep-v0", "--prior", prior, "--total-timesteps", "300")
+        assert last_value(run_dir, "eval/handover_gap") == pytest.approx(
+            last_value(run_dir, "eval/masked_return") - last_value(run_dir, "eval/episodic_return")
+        )
+
+
+def test_the_replay_holds_native_units(train, td3_camel):
+    """Pendulum's torques lie in [-2, 2]: an interval's half-width is 0.3 * 2 where the mask applied, and else 2."""
+    run_dir = train("--env-id", "Pendulum-v1", "--prior", "random", "--total-timesteps", "300", "--checkpoint-every", "200")
+    replay = td3_camel.Replay(300, 3, 1)
+    replay.read_from(run_dir / "replay.bin", 200)
+    action, center, half_width = (replay.rows[:200, replay.fields[i]] for i in (1, 5, 6))
+    assert np.all(np.abs(action - center) <= half_width + 1e-6)
+    assert np.abs(action).max() > 1.2
+    inner = half_width[(np.abs(center) < 1.4) & (center != 0.0)]
+    assert len(inner) > 5
+    np.testing.assert_allclose(inner, 0.6, rtol=1e-5)
+    assert np.all(half_width[center == 0.0] == 2.0)
+
+
+def test_a_prior_sees_dict_observations_unflattened(train, tmp_path):
+    prior = tmp_path / "by_name.py"
+    prior.write_text("def policy(obs):\n    return [obs['position'][0]]\n")
+    run_dir = train("--env-id", "llmwrappers-tests/DictOneStep-v0", "--prior", str(prior), "--total-timesteps", "300")
+    assert last_value(run_dir, "mask/prior_faults") == 0
+
+
+LEARN = [
+    *("--env-id", "llmwrappers-tests/OneStep-v0", "--total-timesteps", "2500", "--eval-every", "10000"),
+    *("--learning-starts", "200", "--batch-size", "64", "--learning-rate", "1e-3"),
+]
+
+
+def test_an_optimum_outside_the_mask_is_reached_only_without_it(train, tmp_path):
+    """The optimum is 0.8 and the mask allows [-0.3, 0.3]: with it the best is 0.3, a reward of -0.25; without it 0."""
+    prior = tmp_path / "center.py"
+    prior.write_text("def policy(obs):\n    return [0.0]\n")
+    masked = train(*LEARN, "--prior", str(prior), "--mask-fraction", "1.0", "--gate", "episode")
+    assert last_value(masked, "eval/masked_return") == pytest.approx(-0.25, abs=0.02)
+    free = train(*LEARN, "--prior", str(prior), "--mask-fraction", "0")
+    assert last_value(free, "eval/episodic_return") == pytest.approx(0.0, abs=0.05)
+
+
+# ------------------------------------------------------------------------------------------------ bad input
+
+
+def fails(*arguments: str, **options) -> str:
+    """Runs the script, which must fail without a traceback; returns what it said."""
+    done = subprocess.run([sys.executable, str(SCRIPT), *arguments], capture_output=True, text=True, check=False, **options)
+    assert done.returncode not in (0, -9), done.stdout
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--env-id", "Nonesuch-v4"], "--env-id Nonesuch-v4"),
+        (["--env-id", "Pendulum-v1"], "no prior is shipped for --env-id Pendulum-v1 (shipped: Ant-v4"),
+        (["--env-id", "CartPole-v1", "--prior", "none"], "TD3 needs a Box action space"),
+        (["--env-id", "llmwrappers-tests/Unbounded-v0", "--prior", "random"], "finite bounds"),
+        (["--prior", "Ant-v9"], "no prior named 'Ant-v9'"),
+        (["--prior", "missing.py"], "missing.py"),
+        (["--prior", "empty.py"], "policy"),
+        (["--prior", "expert:empty.py"], "is no model.pt of this script"),
+        (["--candidate", "6"], "candidate must be one of [1, 2, 3, 4, 5]"),
+        (["--radius", "0"], "radius must lie in (0, 2]"),
+        (["--radius", "2.5"], "got 2.5"),
+        (["--mask-fraction", "1.5"], "mask_fraction must lie in [0, 1], got 1.5"),
+        (["--total-timesteps", "0"], "--total-timesteps must be at least 1, got 0"),
+        (["--resume", "nowhere"], "--resume nowhere: no run of this script"),
+        (["--runs-dir", "empty.py/runs"], "cannot make the run folder"),
+    ],
+)
+def test_user_mistakes_name_the_argument(td3_camel, tmp_path, monkeypatch, arguments, message):
+    (tmp_path / "empty.py").write_text("x = 1\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(td3_camel.UserError) as error:
+        td3_camel.main(arguments)
+    assert message in str(error.value)
+
+
+def test_a_user_mistake_ends_without_traceback(tmp_path):
+    assert "--env-id Nonesuch-v4" in fails("--env-id", "Nonesuch-v4", cwd=tmp_path)
+
+
+def test_resume_refuses_other_arguments(train, td3_camel):
+    run_dir = train("--env-id", "llmwrappers-tests/OneStep-v0", "--prior", "none", "--total-timesteps", "200")
+    with pytest.raises(td3_camel.UserError, match=r"--gamma 0\.5: the run in .* has 0\.99"):
+        td3_camel.main(["--resume", str(run_dir), "--gamma", "0.5"])
+
+
+def test_a_full_disk_ends_with_a_message_and_keeps_the_last_checkpoint(tmp_path):
+    """A limit on the size of files stands for the disk: the replay log outgrows it at the third checkpoint or so."""
+    limit = 60_000
+    message = fails(
+        *QUICK, "--env-id", "Hopper-v4", "--prior", "none", "--total-timesteps", "3000", "--learning-starts", "100000",
+        "--checkpoint-every", "100", "--runs-dir", str(tmp_path),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )  # fmt: skip
+    assert "cannot read or write" in message
+    (run_dir,) = tmp_path.iterdir()
+    assert f"--resume {run_dir}" in message
+    assert not list(run_dir.glob("*.partial"))
+
+
+def test_ctrl_c_says_how_to_go_on(tmp_path):
+    command = [sys.executable, str(SCRIPT), *QUICK, "--env-id", "Hopper-v4", "--prior", "none", "--runs-dir", str(tmp_path)]
+    for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        while not process.stdout.readline().startswith("eval at global_step 200"):
+            assert process.poll() is None
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == code
+        assert "goes on from the last checkpoint" in out
+        assert "Traceback" not in err
+
+
+def test_the_run_folder_tells_how_to_repeat_the_run(train):
+    run_dir = train("--env-id", "Hopper-v4", "--total-timesteps", "200")
+    description = json.loads((run_dir / "args.json").read_text())
+    assert description["args"]["prior"] == "Hopper-v4"
+    assert {"python", "llmwrappers", "numpy", "torch", "gymnasium", "mujoco"} <= set(description["versions"])
+    assert description["env_spec"]["id"] == "Hopper-v4"
+    assert list(run_dir.glob("events.out.tfevents.*"))
