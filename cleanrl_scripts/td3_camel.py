@@ -33,11 +33,11 @@ import numpy as np
 import torch
 import tyro
 from gymnasium.spaces import Box
-from gymnasium.spaces.utils import flatdim
+from gymnasium.spaces.utils import flatdim, flatten
 from torch.utils.tensorboard import SummaryWriter
 from tqdm import tqdm
 
-from llmwrappers import EpsilonMaskSchedule, LLMActionMask
+from llmwrappers import EpsilonMaskSchedule, LLMActionMask, to_native
 from llmwrappers.priors import shipped_priors
 
 
@@ -103,8 +103,8 @@ class Args:
     """noise clip parameter of the target policy smoothing regularization, a fraction of the interval's half-width"""
 
     # The mask
-    prior: str | None = None
-    """none | random | a shipped prior's name | path/to/policy.py | expert:MODEL.pt; by default the prior shipped for env_id"""
+    prior: str = "shipped"
+    """shipped (the one for env_id) | none | random | a shipped prior's name | path/to/policy.py | expert:MODEL.pt"""
     candidate: int | None = None
     """which of a shipped prior's candidates (its default one if not given)"""
     radius: float = 0.3
@@ -133,23 +133,23 @@ def random_prior(action_space: Box, seed: int):
     return policy
 
 
-def expert_prior(path: str, env: gym.Env):
+def expert_prior(path: str, observation_space: gym.Space, action_space: Box):
     """CAMEL's expert mask: the actor of a finished run of this script."""
     try:
         model = torch.load(path, weights_only=True)
         sizes, flat = model["actor_sizes"], model["actor"]
     except Exception as error:
         raise UserError(f"--prior expert:{path} is no model.pt of this script: {error}") from None
-    expected = [flatdim(env.observation_space), *sizes[1:-1], flatdim(env.action_space)]
+    expected = [flatdim(observation_space), *sizes[1:-1], flatdim(action_space)]
     if sizes != expected:
-        raise UserError(f"--prior expert:{path} maps {sizes[0]} numbers to {sizes[-1]}; {env.spec.id} needs {expected}")
+        raise UserError(f"--prior expert:{path} maps {sizes[0]} numbers to {sizes[-1]}; the environment needs {expected}")
     actor = MLP(1, sizes, 1, torch.device("cpu"))
     actor.flat.copy_(flat)
-    act, space, low, high = Actor(actor), env.observation_space, env.action_space.low, env.action_space.high
+    act, low, high = Actor(actor), action_space.low, action_space.high
 
     def policy(observation):
-        x = act(gym.spaces.utils.flatten(space, observation).astype(np.float32))
-        return ((low + high) / 2 + (high - low) / 2 * x.reshape(low.shape)).astype(low.dtype)
+        x = act(np.asarray(flatten(observation_space, observation), dtype=np.float32))
+        return to_native(x.reshape(low.shape), low, high)
 
     return policy
 
@@ -159,32 +159,32 @@ def arm_name(prior: str) -> str:
     return "llm" if prior in shipped_priors() else "expert" if prior.startswith("expert:") else Path(prior).stem
 
 
-def make_env(args: Args, run_dir: Path | None = None) -> gym.Env:
+def make_env(args: Args, video_dir: Path | None = None) -> gym.Env:
     """An environment whose actions are x in [-1, 1]; in every arm but `none`, x spans the mask's interval."""
+    options: dict = {"render_mode": "rgb_array"} if video_dir else {}
     try:
-        env = gym.make(args.env_id, disable_env_checker=True, **({"render_mode": "rgb_array"} if run_dir else {}))
+        env = gym.make(args.env_id, disable_env_checker=True, **options)
     except (gym.error.Error, ImportError) as error:
         raise UserError(f"--env-id {args.env_id}: {error}") from None
-    if not isinstance(env.action_space, Box):
-        raise UserError(f"--env-id {args.env_id}: TD3 needs a Box action space, got {env.action_space}")
-    if run_dir:
+    space = env.action_space
+    if not (isinstance(space, Box) and space.is_bounded("both")):
+        raise UserError(f"--env-id {args.env_id}: TD3 needs a Box action space with finite bounds, got {space}")
+    if video_dir:
         env = gym.wrappers.RecordVideo(
-            env, str(run_dir / "videos"), episode_trigger=lambda n: n % args.eval_episodes == 0, disable_logger=True
+            env, str(video_dir), episode_trigger=lambda n: n % args.eval_episodes == 0, disable_logger=True
         )
-    try:
-        if args.prior == "none":
-            if not env.action_space.is_bounded("both"):
-                raise ValueError(f"TD3 needs finite action bounds, got {env.action_space}")
-            env = gym.wrappers.RescaleAction(env, np.float32(-1.0), np.float32(1.0))
-        else:
-            prior = args.prior
-            if prior == "random":
-                prior = random_prior(env.action_space, args.seed)
-            elif prior.startswith("expert:"):
-                prior = expert_prior(prior.removeprefix("expert:"), env)
+    if args.prior == "none":
+        env = gym.wrappers.RescaleAction(env, np.float32(-1.0), np.float32(1.0))
+    else:
+        prior = args.prior
+        if prior == "random":
+            prior = random_prior(space, args.seed)
+        elif prior.startswith("expert:"):
+            prior = expert_prior(prior.removeprefix("expert:"), env.observation_space, space)
+        try:
             env = LLMActionMask(env, prior, args.radius, gate=args.gate, candidate=args.candidate)
-    except (ValueError, TypeError, OSError, gym.error.Error) as error:
-        raise UserError(f"--env-id {args.env_id} --prior {args.prior}: {error}") from None
+        except (ValueError, TypeError, OSError, gym.error.Error) as error:
+            raise UserError(f"--env-id {args.env_id} --prior {args.prior}: {error}") from None
     if not (isinstance(env.observation_space, Box) and len(env.observation_space.shape) == 1):
         env = gym.wrappers.FlattenObservation(env)
     return env
@@ -292,7 +292,7 @@ class Adam:
 
     def step(self) -> None:
         self.steps += 1  # the kernel reads it, and would divide by 0
-        torch._fused_adam_(
+        torch._fused_adam_(  # pyright: ignore[reportPrivateImportUsage]
             [self.parameters], [self.gradient], [self.mean], [self.square], [], [self.steps],
             lr=self.learning_rate, beta1=0.9, beta2=0.999, weight_decay=0.0, eps=1e-8, amsgrad=False, maximize=False,
         )  # fmt: skip
@@ -535,6 +535,10 @@ class Progress:
             left = time.strftime("%H:%M:%S", time.gmtime((self.total - global_step) / rate))
             self.print(f"global_step {global_step}/{self.total}  {self.status}  SPS {rate:.0f}  left {left}")
 
+    def close(self) -> None:
+        self.bar.update(self.total - self.bar.n)
+        self.bar.close()
+
     def print(self, line: str) -> None:
         self.bar.write(line)
         sys.stdout.flush()
@@ -570,7 +574,7 @@ def describe_run(args: Args, env: gym.Env) -> dict:
         return done.stdout.strip() if done.returncode == 0 else None
 
     packages = ("llmwrappers", "numpy", "torch", "gymnasium", "mujoco")
-    versions = {"python": platform.python_version()}
+    versions: dict[str, str | None] = {"python": platform.python_version()}
     for package in packages:
         try:
             versions[package] = importlib.metadata.version(package)
@@ -582,7 +586,7 @@ def describe_run(args: Args, env: gym.Env) -> dict:
         "versions": versions,
         "git_commit": commit and commit + ("-dirty" if git("status", "--porcelain", "--untracked-files=no") else ""),
         "command": sys.argv,
-        "env_spec": dataclasses.asdict(env.unwrapped.spec),
+        "env_spec": env.unwrapped.spec and dataclasses.asdict(env.unwrapped.spec),
     }
 
 
@@ -608,7 +612,7 @@ def parse_args(argv: list[str] | None = None) -> Args:
     ):  # fmt: skip
         if getattr(args, name) < least:
             raise UserError(f"--{name.replace('_', '-')} must be at least {least}, got {getattr(args, name)}")
-    if args.prior is None:
+    if args.prior == "shipped":
         if args.env_id not in shipped_priors():
             raise UserError(
                 f"no prior is shipped for --env-id {args.env_id} (shipped: {', '.join(shipped_priors())}). Give a Python file "
@@ -626,12 +630,12 @@ def choose_matmul(precision: str) -> str:
     torch's bf16 switch sends float32 products to oneDNN, twice as fast as MKL on some processors. Without bf16 matrix units
     they stay in float32 there; with them they do not. Which it is here is measured.
     """
-    torch.backends.mkldnn.matmul.fp32_precision = "bf16"
+    torch.backends.mkldnn.matmul.fp32_precision = "bf16"  # pyright: ignore[reportAttributeAccessIssue]
     a, b = torch.randn(2, 256, 256, generator=torch.Generator().manual_seed(0))
     error = ((a @ b).double() - a.double() @ b.double()).abs().max().item()
     rounded = error > 1e-3  # float32 is off by 5e-5 at most here, bfloat16 by 0.3
     if rounded and precision == "float32":
-        torch.backends.mkldnn.matmul.fp32_precision = "none"
+        torch.backends.mkldnn.matmul.fp32_precision = "none"  # pyright: ignore[reportAttributeAccessIssue]
         return "float32 products"
     return "products rounded to bfloat16" if rounded else "float32 products in oneDNN"
 
@@ -683,9 +687,10 @@ def main(argv: list[str] | None = None) -> None:
 
 def run(args: Args, env: gym.Env, run_dir: Path, arm: str) -> None:
     masked = args.prior != "none"
-    eval_env = make_env(args, run_dir if args.capture_video else None)
-    observation_dim, action_dim = env.observation_space.shape[0], math.prod(env.action_space.shape)
+    eval_env = make_env(args, run_dir / "videos" if args.capture_video else None)
     space = env.unwrapped.action_space
+    assert isinstance(space, Box)
+    observation_dim, action_dim = flatdim(env.observation_space), flatdim(space)
     _, full_half_width = interval({}, space.low, space.high)
 
     torch.set_grad_enabled(False)  # every gradient is written out above
@@ -812,7 +817,7 @@ def run(args: Args, env: gym.Env, run_dir: Path, arm: str) -> None:
         write_atomically(run_dir / "model.pt", serialize(model))
     evaluate_now()
     metrics.close()
-    progress.bar.close()
+    progress.close()
     print(f"finished in {run_dir}")
 
 

@@ -22,7 +22,7 @@ class ActionBoundsObservation(gym.Wrapper, RecordConstructorArgs):
 
     Raises:
         ValueError: no LLMActionMask below
-        TypeError: an observation space that is neither a one-dimensional Box nor a Dict
+        TypeError: an observation space that is neither a one-dimensional Box of floats nor a Dict
 
     Example:
         >>> from llmwrappers import LLMActionMask
@@ -36,16 +36,16 @@ class ActionBoundsObservation(gym.Wrapper, RecordConstructorArgs):
     """
 
     def __init__(self, env: gym.Env):
-        if not (isinstance(env, gym.Wrapper) and env.has_wrapper_attr("mask_epsilon")):
+        if not env.has_wrapper_attr("native_action_space"):
             raise ValueError(f"ActionBoundsObservation must wrap an environment with LLMActionMask in its stack, got {env}")
         space = env.observation_space
-        if not (isinstance(space, DictSpace) or (isinstance(space, Box) and len(space.shape) == 1)):
-            raise TypeError(f"ActionBoundsObservation needs a one-dimensional Box or a Dict observation space, got {space}")
+        is_vector = isinstance(space, Box) and len(space.shape) == 1 and np.issubdtype(space.dtype, np.floating)
+        if not (is_vector or isinstance(space, DictSpace)):
+            raise TypeError(f"ActionBoundsObservation needs observations that are vectors of floats or a Dict, got {space}")
         RecordConstructorArgs.__init__(self)
         gym.Wrapper.__init__(self, env)
 
-        # The space that LLMActionMask wraps is the one whose bounds it publishes.
-        native = env.get_wrapper_attr("_native_space")
+        native = env.get_wrapper_attr("native_action_space")
         if isinstance(native, Discrete):
             ones = np.ones(native.n, dtype=np.int8)
             self._bounds = {"action_mask": Box(0 * ones, ones, dtype=np.int8)}
@@ -55,6 +55,7 @@ class ActionBoundsObservation(gym.Wrapper, RecordConstructorArgs):
         if isinstance(space, DictSpace):
             self.observation_space = DictSpace({**space.spaces, **self._bounds})
         else:
+            assert isinstance(space, Box)
             self.observation_space = Box(
                 np.concatenate([space.low, *(box.low for box in self._bounds.values())]).astype(space.dtype),
                 np.concatenate([space.high, *(box.high for box in self._bounds.values())]).astype(space.dtype),

@@ -53,7 +53,8 @@ def to_normalized(action: ArrayLike, low: NDArray, high: NDArray) -> NDArray:
     """
     width = np.asarray(high - low)
     centered = 2.0 * np.asarray(action) - (low + high)
-    return np.clip(np.divide(centered, width, out=np.zeros_like(centered), where=width > 0), -1.0, 1.0)
+    with np.errstate(over="ignore"):  # far outside a narrow interval
+        return np.clip(np.divide(centered, width, out=np.zeros_like(centered), where=width > 0), -1.0, 1.0)
 
 
 def interval_around(center: NDArray, radius: NDArray, low: NDArray, high: NDArray) -> tuple[NDArray, NDArray]:

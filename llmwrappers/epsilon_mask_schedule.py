@@ -11,7 +11,7 @@ class EpsilonMaskSchedule(gym.Wrapper, RecordConstructorArgs):
     """Anneals the probability that a mask applies linearly from 1 to 0 over the first fraction of the training steps.
 
     Nothing else changes: spaces, observations, rewards and actions pass through. It sets the attribute ``mask_epsilon`` of
-    the LLMActionMask that it wraps.
+    the LLMActionMask that it wraps, whatever value that was given.
 
     ``epsilon_t = max(1 - t / (mask_fraction * total_timesteps), 0)`` (CAMEL, arXiv 2502.11896, as annealing), where t counts
     the steps of this environment: in a vector of n environments each counts its own, so give ``total_timesteps / n``.
@@ -62,11 +62,11 @@ class EpsilonMaskSchedule(gym.Wrapper, RecordConstructorArgs):
 
     @elapsed_steps.setter
     def elapsed_steps(self, value: int):
+        if value < 0:
+            raise ValueError(f"elapsed_steps must not be negative, got {value!r}")
         self._elapsed_steps = value
         remaining = self._masked_steps - value
-        self.env.set_wrapper_attr(
-            "mask_epsilon", max(remaining / self._masked_steps, 0.0) if remaining > 0 else 0.0, force=False
-        )
+        self.env.set_wrapper_attr("mask_epsilon", remaining / self._masked_steps if remaining > 0 else 0.0, force=False)
 
     def step(self, action) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Steps with the probability of the step to come: the mask draws the gate of the next action inside this step."""

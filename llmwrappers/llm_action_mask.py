@@ -32,14 +32,14 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         project:  a = clip(native(x), low, high)                  x means the same with and without the mask
 
     The interval holds where the gate is open, with probability ``mask_epsilon``; elsewhere it is the whole space. The gate
-    is drawn at every step (CAMEL) or once an episode, from a stream of its own that ``reset(seed=...)`` seeds. While
-    ``mask_epsilon`` is 0 or the gate is closed the prior is not called.
+    is drawn at every step (CAMEL) or once an episode, from a stream of its own that ``reset(seed=...)`` seeds. Where it is
+    closed, and so always once ``mask_epsilon`` is 0, the prior is not called.
 
     A prior that raises or returns a wrong shape, NaN or Inf has made a fault: the whole space is allowed for that step, the
     fault is counted and the first one warned of. After 10 faults in a row the mask stays off, with a second warning.
 
-    On a Discrete space the prior returns the allowed actions as a set or as a boolean vector of length n, never empty.
-    An action outside them is replaced by ``allowed[action % len(allowed)]``; ``executed_action`` tells.
+    On a Discrete space the prior returns the allowed actions as a set or as a vector of n truth values, never empty. An
+    action outside them is replaced by ``allowed[(action - start) % len(allowed)]``; ``executed_action`` tells.
 
     Info:
         ``action_low``, ``action_high``: reset and step, the space's dtype and shape, native units, interval of the next action
@@ -60,7 +60,8 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
     Raises:
         gymnasium.error.InvalidBound: ``radius`` outside (0, 2]
         gymnasium.error.InvalidProbability: ``mask_epsilon`` outside [0, 1]
-        ValueError: an action space without finite bounds, unknown ``mapping``, ``gate``, ``prior`` or ``candidate``
+        ValueError: an action space without finite bounds, a second mask, unknown ``mapping``, ``gate``, ``prior`` or
+            ``candidate``
         TypeError: an action space that is neither Box nor Discrete
 
     Example:
@@ -93,11 +94,12 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         if isinstance(space, Box):
             if not np.issubdtype(space.dtype, np.floating):
                 raise TypeError(f"LLMActionMask needs a Box action space of floats, got {space}")
-            if not space.is_bounded("both"):
-                raise ValueError(
-                    f"LLMActionMask needs an action space with finite bounds, got {space}; bound it with "
-                    "gymnasium.wrappers.TransformAction or ClipAction's inner environment"
-                )
+            with np.errstate(over="ignore", invalid="ignore"):
+                if not np.isfinite(space.high - space.low).all():
+                    raise ValueError(
+                        f"LLMActionMask needs an action space with finite bounds, got {space}; give it some with "
+                        "gymnasium.wrappers.TransformAction(env, func=lambda action: action, action_space=Box(low, high))"
+                    )
         elif not isinstance(space, Discrete):
             raise TypeError(f"LLMActionMask serves Box and Discrete action spaces, got {space}")
         if not 0 < radius <= 2:
@@ -106,6 +108,10 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
             raise ValueError(f"mapping must be 'rescale' or 'project', got {mapping!r}")
         if gate not in ("step", "episode"):
             raise ValueError(f"gate must be 'step' or 'episode', got {gate!r}")
+        if env.has_wrapper_attr("native_action_space"):
+            raise ValueError(f"env has an LLMActionMask already, got {env}")
+        # What a spec can hold: JSON's types.
+        prior, radius = os.fspath(prior) if isinstance(prior, os.PathLike) else prior, float(radius)
         self.mask_epsilon = mask_epsilon
         self._prior = load_prior(prior, candidate)
 
@@ -125,7 +131,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         self.gate = gate
         self.prior_faults = 0
         self.prior_faults_in_a_row = 0
-        self._native_space = space
+        self.native_action_space = space
         self._gate_rng = np.random.default_rng()
         self._episode_gate = False
         if isinstance(space, Box):
@@ -154,6 +160,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         if seed is not None:
             self._gate_rng = np.random.default_rng((seed, GATE_STREAM))
         observation, info = self.env.reset(seed=seed, options=options)
+        info = dict(info)
         if self.gate == "episode":
             self._episode_gate = self._draw_gate()
         self._mask_next_action(observation, info)
@@ -162,25 +169,30 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
     def step(self, action):
         """Maps the action into the current bounds, steps, and publishes the bounds of the next action."""
         executed = self._confine(action)
+        # Environments may write into the action they receive, and may return the same info dict again.
+        executed_action = copy.copy(executed)
         observation, reward, terminated, truncated, info = self.env.step(executed)
-        # A wrapper below that replaced the action has already written what the environment received.
-        if "executed_action" not in info:
-            info["executed_action"] = copy.copy(executed)
+        # A wrapper below that replaced the action has written what the environment received: it wins.
+        info = {"executed_action": executed_action, **info}
         self._mask_next_action(observation, info)
         return observation, reward, terminated, truncated, info
 
     def bounds(self, observation) -> tuple[NDArray, NDArray]:
         """Returns the native interval around the prior's action at an observation; override it for another rule."""
-        center = np.asarray(self._prior(observation), dtype=self._dtype)
+        center = np.asarray(self._prior(observation), dtype=np.float64)
         if center.shape != self._shape:
             raise ValueError(f"the prior returned shape {center.shape}, the action space has {self._shape}")
         if not np.isfinite(center).all():
             raise ValueError(f"the prior returned {center}")
-        return interval_around(center, self._native_radius, *self._whole_space[:2])
+        low, high, *_ = self._whole_space
+        # Clipped before it is cast, which a large number would not survive.
+        center = np.minimum(np.maximum(center, low), high).astype(self._dtype)
+        return interval_around(center, self._native_radius, low, high)
 
     def allowed_actions(self, observation) -> NDArray[np.int8]:
         """Returns the mask (n,) over a Discrete space of the actions that the prior allows at an observation."""
-        space, answer = self._native_space, self._prior(observation)
+        space, answer = self.native_action_space, self._prior(observation)
+        assert isinstance(space, Discrete)
         if isinstance(answer, set | frozenset):
             mask = np.zeros(space.n, dtype=np.int8)
             for action in answer:
@@ -189,8 +201,8 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
                 mask[action - space.start] = 1
         else:
             mask = np.asarray(answer)
-            if mask.shape != (space.n,) or mask.dtype != np.bool_:
-                raise ValueError(f"the prior returned {answer!r}; it must be a set or a boolean vector of length {space.n}")
+            if mask.shape != (space.n,) or mask.dtype not in (np.bool_, np.int8) or not np.isin(mask, (0, 1)).all():
+                raise ValueError(f"the prior returned {answer!r}; it must be a set or a vector of {space.n} truth values")
             mask = mask.astype(np.int8)
         if not mask.any():
             raise ValueError("the prior allowed no action at all")
@@ -198,7 +210,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Returns the boolean mask (n,) of the next action on a Discrete space, as sb3-contrib's MaskablePPO asks for it."""
-        if isinstance(self._native_space, Box):
+        if isinstance(self.native_action_space, Box):
             raise TypeError(
                 "action_masks() is for Discrete action spaces; on a Box read info['action_low'] and ['action_high']"
             )
@@ -206,9 +218,11 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
 
     def _confine(self, action):
         """What the environment receives."""
-        if isinstance(self._native_space, Discrete):
-            start = int(self._native_space.start)
+        if isinstance(self.native_action_space, Discrete):
+            start = int(self.native_action_space.start)
             index = int(action) - start
+            if not 0 <= index < self.native_action_space.n:
+                raise ValueError(f"action must be in {self.native_action_space}, got {action!r}")
             if not self._allowed[index]:
                 allowed = np.flatnonzero(self._allowed)
                 index = int(allowed[index % len(allowed)])
@@ -229,18 +243,18 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         """Sets the bounds of the next action and writes them into its info."""
         applies = self._draw_gate() if self.gate == "step" else self._episode_gate
         mask = self._ask_prior(observation) if applies and self.prior_faults_in_a_row < MAX_FAULTS_IN_A_ROW else None
-        if isinstance(self._native_space, Discrete):
+        if isinstance(self.native_action_space, Discrete):
             self._allowed = self._all_allowed if mask is None else mask
             info["action_mask"] = self._allowed.copy()
         else:
             self._interval = self._whole_space if mask is None else (*mask, *center_and_half_width(*mask))
-            info["action_low"], info["action_high"] = self._interval[0].copy(), self._interval[1].copy()
+            info["action_low"], info["action_high"] = np.array(self._interval[0]), np.array(self._interval[1])
         info["mask_active"] = mask is not None
         info["prior_faults"] = self.prior_faults
 
-    def _ask_prior(self, observation):
+    def _ask_prior(self, observation) -> Any:
         """The prior's bounds or allowed actions at an observation; None if it made a fault."""
-        rule = self.allowed_actions if isinstance(self._native_space, Discrete) else self.bounds
+        rule = self.allowed_actions if isinstance(self.native_action_space, Discrete) else self.bounds
         try:
             # A copy, because a prior may write into what it is given.
             mask = rule(observation.copy() if isinstance(observation, np.ndarray) else copy.deepcopy(observation))

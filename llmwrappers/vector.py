@@ -11,7 +11,7 @@ def transition_info(infos: dict[str, Any], key: str) -> NDArray:
 
     Under SAME_STEP autoreset the last step's info of a finished episode moves to ``infos["final_info"]`` while the top level
     holds the next episode's reset; this puts it back. Under NEXT_STEP, and where nothing finished, it is ``infos[key]``.
-    Rows that carry no such key, as in NEXT_STEP's dummy reset step, are 0.
+    Rows that carry no such key, as in NEXT_STEP's dummy reset step, are 0: skip them, they are no transitions.
 
     Args:
         infos: what ``VectorEnv.step`` returned
@@ -21,7 +21,7 @@ def transition_info(infos: dict[str, Any], key: str) -> NDArray:
         array (num_envs, ...), a copy
 
     Raises:
-        KeyError: no environment reported ``key``
+        KeyError: no environment reported ``key``, as when all are in NEXT_STEP's dummy reset step
 
     Example:
         >>> infos = {"final_info": {"executed_action": np.array([[0.5]]), "_executed_action": np.array([True])}}

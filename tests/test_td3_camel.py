@@ -241,8 +241,8 @@ def fails(*arguments: str, **options) -> str:
     [
         (["--env-id", "Nonesuch-v4"], "--env-id Nonesuch-v4"),
         (["--env-id", "Pendulum-v1"], "no prior is shipped for --env-id Pendulum-v1 (shipped: Ant-v4"),
-        (["--env-id", "CartPole-v1", "--prior", "none"], "TD3 needs a Box action space"),
-        (["--env-id", "llmwrappers-tests/Unbounded-v0", "--prior", "random"], "finite bounds"),
+        (["--env-id", "CartPole-v1", "--prior", "none"], "TD3 needs a Box action space with finite bounds"),
+        (["--env-id", "llmwrappers-tests/Unbounded-v0", "--prior", "random"], "with finite bounds"),
         (["--prior", "Ant-v9"], "no prior named 'Ant-v9'"),
         (["--prior", "missing.py"], "missing.py"),
         (["--prior", "empty.py"], "policy"),

@@ -1,0 +1,296 @@
+"""The house rules that code can hold: imports, recorded arguments, rebuilding from a spec, docstrings, other libraries."""
+
+import ast
+import inspect
+import re
+import subprocess
+import sys
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from conftest import ROOT, Turns
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.utils.env_checker import check_env, data_equivalence
+from gymnasium.wrappers import RecordEpisodeStatistics
+
+import llmwrappers
+from llmwrappers import ActionBoundsObservation, EpsilonMaskSchedule, LLMActionMask
+
+# ---------------------------------------------------------------------------------------------------------------- source
+
+STANDARD = set(sys.stdlib_module_names)
+# Folder -> what it may import beside the standard library; inside a function, the second set too.
+MAY_IMPORT = {
+    "llmwrappers": ({"numpy", "gymnasium", "llmwrappers"}, set()),
+    "local_llm": ({"numpy", "gymnasium", "llmwrappers", "local_llm"}, {"torch", "transformers"}),
+    "cleanrl_scripts": ({"torch", "tyro", "numpy", "gymnasium", "llmwrappers", "tqdm"}, {"wandb", "moviepy"}),
+    "prompts": (set(), set()),
+}
+SOURCES = [(folder, path) for folder in MAY_IMPORT for path in sorted((ROOT / folder).rglob("*.py"))]
+every_source = pytest.mark.parametrize(("folder", "path"), SOURCES, ids=[str(path.relative_to(ROOT)) for _, path in SOURCES])
+
+
+def imports(tree: ast.AST, inside_a_function=False):
+    """Yields (top-level name of the module, whether inside a function) of every import."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name.split(".")[0], inside_a_function) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: a relative import"
+            assert node.module is not None
+            yield node.module.split(".")[0], inside_a_function
+        yield from imports(node, inside_a_function or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+@every_source
+def test_a_file_imports_only_what_its_folder_may(folder, path):
+    anywhere, lazily = MAY_IMPORT[folder]
+    for name, inside_a_function in imports(ast.parse(path.read_text("utf-8"))):
+        assert name in STANDARD | anywhere | (lazily if inside_a_function else set()), f"{folder} may not import {name} here"
+
+
+def test_prompts_are_data():
+    assert not [path for folder, path in SOURCES if folder == "prompts"]
+
+
+def test_one_backend_alone_needs_torch():
+    heavy = {"torch", "transformers"}
+    users = [
+        path.name
+        for folder, path in SOURCES
+        if folder == "local_llm" and heavy & {name for name, _ in imports(ast.parse(path.read_text("utf-8")))}
+    ]
+    assert len(users) <= 1
+
+
+def test_the_package_works_where_torch_and_transformers_are_not_installed():
+    code = """
+import sys
+sys.modules.update(dict.fromkeys(("torch", "transformers", "local_llm", "tyro")))  # None: importing it raises ImportError
+import gymnasium as gym, llmwrappers
+env = llmwrappers.LLMActionMask(gym.make("Pendulum-v1"), prior=lambda obs: obs[:1])
+env = llmwrappers.ActionBoundsObservation(llmwrappers.EpsilonMaskSchedule(env, total_timesteps=10))
+env.reset(seed=0)
+env.step(env.action_space.sample())
+assert callable(llmwrappers.load_prior("Ant-v4"))
+unwelcome = {"torch", "transformers", "stable_baselines3", "tqdm", "matplotlib"}
+assert not {name for name, module in sys.modules.items() if module} & unwelcome
+"""
+    command = [sys.executable, "-W", "error", "-c", code]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+WRAPPERS = [
+    (path, node)
+    for folder, path in SOURCES
+    if folder == "llmwrappers" and path.parent == ROOT / folder
+    for node in ast.walk(ast.parse(path.read_text("utf-8")))
+    if isinstance(node, ast.ClassDef) and any("Wrapper" in ast.unparse(base) for base in node.bases)
+]
+every_wrapper = pytest.mark.parametrize(("path", "node"), WRAPPERS, ids=[node.name for _, node in WRAPPERS])
+
+
+def test_the_wrappers_are_found():
+    assert {node.name for _, node in WRAPPERS} >= {"LLMActionMask", "EpsilonMaskSchedule", "ActionBoundsObservation"}
+    assert {node.name for _, node in WRAPPERS} <= set(llmwrappers.__all__)
+
+
+@every_wrapper
+def test_every_constructor_argument_but_env_is_recorded(path, node):
+    init = next(item for item in node.body if isinstance(item, ast.FunctionDef) and item.name == "__init__")
+    assert init.args.vararg is init.args.kwarg is None
+    names = [argument.arg for argument in init.args.posonlyargs + init.args.args + init.args.kwonlyargs]
+    calls = {ast.unparse(call.func): call for call in ast.walk(init) if isinstance(call, ast.Call)}
+    recorded = calls["RecordConstructorArgs.__init__"]
+    assert names[:2] == ["self", "env"]
+    assert {keyword.arg: ast.unparse(keyword.value) for keyword in recorded.keywords} == {name: name for name in names[2:]}
+    assert recorded.lineno < calls["gym.Wrapper.__init__"].lineno
+
+
+@every_wrapper
+def test_a_file_is_its_class_in_snake_case(path, node):
+    assert path.stem == re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", node.name).lower()
+    assert (ROOT / "tests" / f"test_{path.stem}.py").is_file()
+
+
+# ------------------------------------------------------------------------------------------------------------ docstrings
+
+PUBLIC = {name: getattr(llmwrappers, name) for name in llmwrappers.__all__}
+DOCUMENTED = {name: thing for name, thing in PUBLIC.items() if inspect.isclass(thing) or inspect.isfunction(thing)}
+CLASSES = {name: thing for name, thing in PUBLIC.items() if inspect.isclass(thing)}
+METHODS = {
+    f"{name}.{method}": thing
+    for name, cls in CLASSES.items()
+    for method, thing in vars(cls).items()
+    if inspect.isfunction(thing) and not method.startswith("_")
+}
+
+
+def first_line(thing) -> str:
+    assert thing.__doc__ is not None
+    return inspect.cleandoc(thing.__doc__).splitlines()[0]
+
+
+@pytest.mark.parametrize("name", {**DOCUMENTED, **METHODS})
+def test_a_public_docstring_begins_with_one_third_person_line(name):
+    lines = inspect.cleandoc({**DOCUMENTED, **METHODS}[name].__doc__ or "").splitlines()
+    assert re.match(r"[A-Z]\w*s\b.*\.$", lines[0]), lines[0]
+    assert len(lines) == 1 or lines[1] == ""
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_a_public_docstring_has_an_example(name):
+    assert ">>> " in (DOCUMENTED[name].__doc__ or "")
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_the_readme_describes_a_class_with_the_first_line_of_its_docstring(name):
+    readme = (ROOT / "README.md").read_text("utf-8")
+    rows = re.findall(rf"^\| *(?:\[)?`{name}`[^|]*\| *([^|]*?) *\|", readme, re.MULTILINE)
+    assert rows == [first_line(CLASSES[name])]
+
+
+# ----------------------------------------------------------------------------------------------------------------- specs
+
+POLICY = "import numpy as np\n\ndef policy(obs):\n    return np.sin(7 * obs[:1])\n"
+
+
+@pytest.fixture
+def prior(tmp_path):
+    path = tmp_path / "policy.py"
+    path.write_text(POLICY)
+    return str(path)
+
+
+def stack(env_id, prior, **kwargs):
+    env = RecordEpisodeStatistics(gym.make(env_id))
+    env = LLMActionMask(env, prior, radius=0.2, mapping="project", gate="step", **kwargs)
+    return ActionBoundsObservation(EpsilonMaskSchedule(env, total_timesteps=40, mask_fraction=0.5))
+
+
+def run(env, steps=30, seed=9):
+    """Returns everything a seeded run gives, but for the clock of RecordEpisodeStatistics."""
+    env.action_space.seed(seed)
+    tuples = [env.reset(seed=seed)]
+    for _ in range(steps):
+        tuples.append(env.step(env.action_space.sample()))
+        if tuples[-1][2] or tuples[-1][3]:
+            tuples[-1][4].pop("episode", None)
+            tuples.append(env.reset())
+    env.close()
+    return tuples
+
+
+def from_json(spec):
+    return EnvSpec.from_json(spec.to_json())
+
+
+@pytest.mark.parametrize("copied", [lambda spec: spec, from_json], ids=["spec", "json"])
+@pytest.mark.parametrize("env_id", ["Pendulum-v1", "Hopper-v5"])
+def test_a_spec_rebuilds_the_whole_stack(prior, env_id, copied):
+    name = {"prior": prior} if env_id == "Pendulum-v1" else {"prior": env_id, "candidate": 2}
+    env = stack(env_id, **name)
+    again = gym.make(copied(env.spec))
+    assert str(again) == str(env)
+    assert (again.observation_space, again.action_space) == (env.observation_space, env.action_space)
+    for attribute in ("radius", "mapping", "gate", "mask_epsilon", "elapsed_steps"):
+        assert again.get_wrapper_attr(attribute) == env.get_wrapper_attr(attribute)
+    assert data_equivalence(run(again), run(env), exact=True)
+
+
+def test_the_same_seed_is_the_same_run(prior):
+    first = run(stack("Pendulum-v1", prior))
+    assert data_equivalence(run(stack("Pendulum-v1", prior)), first, exact=True)
+    assert not data_equivalence(run(stack("Pendulum-v1", prior), seed=10), first)
+    assert {info["mask_active"] for *_, info in first} == {True, False}
+
+
+def test_wrapping_leaves_the_environments_own_random_stream_alone(prior):
+    masked, plain = stack("Pendulum-v1", prior), gym.make("Pendulum-v1")
+    run(masked, steps=3), run(plain, steps=3)
+    assert masked.unwrapped.np_random.bit_generator.state == plain.unwrapped.np_random.bit_generator.state
+
+
+# -------------------------------------------------------------------------------------------------------- other libraries
+
+outside = pytest.mark.parametrize("outermost", [lambda env: env, ActionBoundsObservation], ids=["mask", "bounds"])
+
+
+def box(prior):
+    return LLMActionMask(gym.make("Pendulum-v1", disable_env_checker=True), prior, radius=0.2, mask_epsilon=0.7)
+
+
+def discrete(prior):
+    return LLMActionMask(Turns(steps=20), lambda observation: {int(20 * observation[0]) % 4, 2}, mask_epsilon=0.7)
+
+
+@pytest.mark.filterwarnings("ignore:.*is different from the unwrapped version:UserWarning")
+@pytest.mark.parametrize("make", [box, discrete])
+@outside
+def test_gymnasiums_check_env_passes(prior, make, outermost):
+    check_env(outermost(make(prior)), skip_render_check=True)
+
+
+@pytest.mark.parametrize("make", [box, discrete])
+@outside
+def test_stable_baselines3s_check_env_passes(prior, make, outermost):
+    from stable_baselines3.common.env_checker import check_env as sb3_check_env
+
+    sb3_check_env(outermost(make(prior)))
+
+
+class Witness(gym.Wrapper):
+    """Outermost: checks every transition against the bounds published before it."""
+
+    steps = 0
+    active = 0
+
+    def reset(self, **kwargs):
+        observation, self.info = self.env.reset(**kwargs)
+        return observation, self.info
+
+    def step(self, action):
+        before = self.info
+        *result, self.info = self.env.step(action)
+        executed = self.info["executed_action"]
+        if "action_mask" in before:
+            assert before["action_mask"][action], "the learner chose an action that the mask forbids"
+            assert executed == action
+        else:
+            assert (before["action_low"] <= executed).all()
+            assert (executed <= before["action_high"]).all()
+            np.testing.assert_array_equal(self.action_space.low, -1)
+        self.steps += 1
+        self.active += before["mask_active"]
+        return *result, self.info
+
+
+@outside
+@pytest.mark.parametrize(
+    ("algorithm", "arguments"),
+    [("TD3", {"learning_starts": 100, "buffer_size": 1000, "batch_size": 16}), ("PPO", {"n_steps": 100, "batch_size": 50})],
+)
+def test_stable_baselines3_learns_unchanged(prior, outermost, algorithm, arguments):
+    import stable_baselines3
+
+    env = Witness(outermost(box(prior)))
+    learner = getattr(stable_baselines3, algorithm)
+    model = learner("MlpPolicy", env, policy_kwargs={"net_arch": [8]}, seed=0, device="cpu", **arguments)
+    before = [parameter.clone() for parameter in model.policy.parameters()]
+    model.learn(300)
+    assert env.steps == 300
+    assert 150 < env.active < 270
+    assert any((old != new).any() for old, new in zip(before, model.policy.parameters(), strict=True))
+
+
+@outside
+def test_maskable_ppo_never_violates_the_mask(outermost):
+    from sb3_contrib import MaskablePPO
+
+    env = Witness(outermost(discrete(None)))
+    model = MaskablePPO("MlpPolicy", env, policy_kwargs={"net_arch": [8]}, n_steps=100, batch_size=50, seed=0, device="cpu")
+    model.learn(300)
+    assert env.steps == 300
+    assert env.active > 150

@@ -1,0 +1,567 @@
+"""LLMActionMask, seen from outside, from the environment below it and from the prior."""
+
+import contextlib
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.error import InvalidBound, InvalidProbability
+from gymnasium.spaces import Box, Discrete, MultiBinary
+from gymnasium.spaces import Dict as DictSpace
+from gymnasium.wrappers import RescaleAction
+
+from llmwrappers import LLMActionMask, interval_around, to_native
+
+SPACES = {
+    "symmetric": Box(-1.0, 1.0, (2,), np.float32),
+    "asymmetric": Box(np.array([-2.0, 0.0], np.float32), np.array([6.0, 0.1], np.float32)),
+    "matrix": Box(-3.0, 5.0, (2, 3), np.float32),
+    "scalar": Box(-2.0, 1.0, (), np.float32),
+    "float64": Box(-2.0, 1.0, (2,), np.float64),
+}
+every_space = pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
+every_mapping = pytest.mark.parametrize("mapping", ["rescale", "project"])
+
+
+class Recorder(gym.Env):
+    """Keeps what it receives; observes what it is given, at first the number of the step."""
+
+    def __init__(self, action_space, observation=None):
+        self.action_space = action_space
+        self.observation_space = Box(-np.inf, np.inf, (1,), np.float64)
+        self.observation = observation
+        self.received = []
+
+    def _observe(self):
+        return np.array([float(len(self.received))]) if self.observation is None else self.observation
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self._observe(), {}
+
+    def step(self, action):
+        self.received.append(action)
+        return self._observe(), 0.0, False, False, {}
+
+
+class Prior:
+    """Returns what it is told to, an exception by raising it, and counts its calls."""
+
+    def __init__(self, *answers):
+        self.answers = answers
+        self.calls = 0
+
+    def __call__(self, observation):
+        answer = self.answers[self.calls % len(self.answers)]
+        self.calls += 1
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def wandering(space):
+    """A prior whose centre moves with the observation, at times outside the space."""
+    return lambda observation: np.full(space.shape, 2.0 * np.sin(observation.sum()), dtype=np.float64)
+
+
+def echo(steps=1_000_000, **kwargs):
+    return gym.make("llmwrappers-tests/Echo-v0", steps=steps, **kwargs)
+
+
+def run_gates(env, steps, **reset):
+    """Returns mask_active of the reset and of the steps after it."""
+    _, info = env.reset(**reset)
+    return [info["mask_active"], *(env.step(np.zeros(2, np.float32))[4]["mask_active"] for _ in range(steps))]
+
+
+class TestMapping:
+    @every_space
+    @every_mapping
+    @pytest.mark.parametrize("epsilon", [0.5, 1.0])
+    def test_the_environment_receives_the_action_mapped_into_the_bounds_published_before(self, space, mapping, epsilon):
+        env = Recorder(space)
+        masked = LLMActionMask(env, wandering(space), radius=0.4, mapping=mapping, mask_epsilon=epsilon)
+        assert masked.action_space == Box(-1.0, 1.0, space.shape, space.dtype.type)
+        observation, info = masked.reset(seed=3)
+        rng = np.random.default_rng(0)
+        for _ in range(20):
+            low, high = info["action_low"], info["action_high"]
+            if info["mask_active"]:
+                expected = interval_around(wandering(space)(observation), 0.2 * (space.high - space.low), space.low, space.high)
+            else:
+                expected = space.low, space.high
+            np.testing.assert_allclose((low, high), expected, rtol=1e-6, atol=1e-6)
+            x = rng.uniform(-1.5, 1.5, space.shape).astype(space.dtype)
+            observation, _, _, _, info = masked.step(x)
+            executed = info["executed_action"]
+            if mapping == "rescale":
+                expected = to_native(np.clip(x, -1, 1), low, high)
+            else:
+                expected = np.clip(to_native(np.clip(x, -1, 1), space.low, space.high), low, high)
+            np.testing.assert_allclose(executed, expected, rtol=1e-5, atol=1e-6)
+            np.testing.assert_array_equal(executed, env.received[-1])
+            assert np.all(low <= executed)
+            assert np.all(executed <= high)
+
+    @every_space
+    def test_arrays_have_the_dtype_and_the_shape_of_the_action_space(self, space):
+        env = Recorder(space)
+        masked = LLMActionMask(env, wandering(space))
+        _, info = masked.reset(seed=0)
+        _, _, _, _, after = masked.step(masked.action_space.sample())
+        arrays = [info["action_low"], info["action_high"], after["executed_action"], env.received[0]]
+        assert all(isinstance(array, np.ndarray) for array in arrays), [type(array) for array in arrays]
+        assert {(array.dtype, array.shape) for array in arrays} == {(space.dtype, space.shape)}
+
+    @pytest.mark.parametrize(("mapping", "executed"), [("rescale", [2.75, 0.0]), ("project", [2.5, 0.0])])
+    def test_rescale_spans_the_interval_and_project_the_space(self, mapping, executed):
+        env = Recorder(Box(np.float32([-2.0, -1.0]), np.float32([6.0, 1.0])))
+        masked = LLMActionMask(env, Prior([2.5, 0.0]), radius=0.125, mapping=mapping)
+        _, info = masked.reset()
+        assert (info["action_low"].tolist(), info["action_high"].tolist()) == ([2.0, -0.125], [3.0, 0.125])
+        x = np.array([0.5, 0.0] if mapping == "rescale" else [0.125, 0.0], np.float32)
+        assert masked.step(x)[4]["executed_action"].tolist() == executed
+
+    @pytest.mark.parametrize(("x", "executed"), [(7.0, 1.0), (-7.0, 0.0), (np.inf, 1.0), (-np.inf, 0.0)])
+    @every_mapping
+    def test_x_outside_its_box_is_clipped(self, x, executed, mapping):
+        masked = LLMActionMask(Recorder(Box(-2.0, 2.0, (1,))), Prior([0.5]), radius=0.25, mapping=mapping)
+        masked.reset()
+        assert masked.step(np.array([x], np.float32))[4]["executed_action"] == executed
+
+    @every_mapping
+    @pytest.mark.parametrize("off", [{"radius": 2.0}, {"mask_epsilon": 0.0}])
+    @pytest.mark.parametrize(("low", "high"), [(-1.0, 1.0), (-2.0, 6.0)])
+    def test_radius_2_or_epsilon_0_equals_rescale_action(self, off, mapping, low, high):
+        masked = LLMActionMask(echo(low=low, high=high), lambda obs: 9 * np.sin(obs[1:]), mapping=mapping, **off)
+        rescaled = RescaleAction(echo(low=low, high=high), np.float32(-1), np.float32(1))
+        observations = [env.reset(seed=5)[0] for env in (masked, rescaled)]
+        np.testing.assert_array_equal(*observations)
+        for x in np.random.default_rng(0).uniform(-1, 1, (20, 2)).astype(np.float32):
+            ours, theirs = masked.step(x), rescaled.step(x)
+            assert (ours[4]["action_low"] == low).all()
+            assert (ours[4]["action_high"] == high).all()
+            np.testing.assert_allclose(ours[4]["received"], theirs[4]["received"], rtol=1e-6, atol=1e-6)
+            if high == 1:
+                np.testing.assert_array_equal(ours[4]["received"], x)
+                np.testing.assert_array_equal(ours[0], theirs[0])
+                assert ours[1:4] == theirs[1:4]
+
+    def test_an_action_of_another_shape_is_refused(self):
+        masked = LLMActionMask(echo(), Prior(np.zeros(2)))
+        masked.reset()
+        with pytest.raises(ValueError, match=r"action must have shape \(2,\), got \(1, 2\)"):
+            masked.step(np.zeros((1, 2), np.float32))
+
+    def test_bounds_is_the_hook_for_another_rule(self):
+        class UpperHalf(LLMActionMask):
+            def bounds(self, observation):
+                return np.zeros(2, np.float32), np.ones(2, np.float32)
+
+        masked = UpperHalf(echo(), Prior(np.zeros(2)))
+        masked.reset()
+        assert masked.step(np.array([-1.0, 0.0], np.float32))[4]["executed_action"].tolist() == [0.0, 0.5]
+
+
+class TestInfo:
+    def test_keys_and_types(self):
+        masked = LLMActionMask(echo(), Prior(np.zeros(2)))
+        _, info = masked.reset()
+        assert set(info) == {"action_low", "action_high", "mask_active", "prior_faults"}
+        assert (type(info["mask_active"]), type(info["prior_faults"])) == (bool, int)
+        _, _, _, _, after = masked.step(np.zeros(2, np.float32))
+        assert set(after) == {*info, "executed_action", "received"}
+
+    def test_the_innermost_writer_of_executed_action_wins(self):
+        class Overriding(gym.Wrapper):
+            def step(self, action):
+                observation, *rest, info = self.env.step(np.float32([0.25, 0.25]))
+                return observation, *rest, {**info, "executed_action": np.float32([0.25, 0.25])}
+
+        masked = LLMActionMask(Overriding(echo()), Prior(np.zeros(2)))
+        masked.reset()
+        info = masked.step(np.ones(2, np.float32))[4]
+        assert info["executed_action"].tolist() == info["received"].tolist() == [0.25, 0.25]
+
+    def test_an_environment_that_reuses_its_info_does_not_repeat_an_old_executed_action(self):
+        class OneInfo(Recorder):
+            info: dict = {}  # noqa: RUF012
+
+            def step(self, action):
+                return *super().step(action)[:4], self.info
+
+        masked = LLMActionMask(OneInfo(Box(-1.0, 1.0, (1,))), Prior([0.0]), radius=2.0)
+        masked.reset()
+        for x in (0.25, -0.75):
+            assert masked.step(np.float32([x]))[4]["executed_action"] == x
+
+    def test_an_environment_that_writes_into_its_action_does_not_change_executed_action(self):
+        class Writing(Recorder):
+            def step(self, action):
+                result = super().step(action.copy())
+                action *= 100
+                return result
+
+        env = Writing(Box(-1.0, 1.0, (1,)))
+        masked = LLMActionMask(env, Prior([0.0]), radius=2.0)
+        masked.reset()
+        x = np.float32([0.25])
+        assert masked.step(x)[4]["executed_action"] == env.received[0] == x == 0.25
+
+    @pytest.mark.parametrize("epsilon", [0.0, 1.0])
+    def test_every_call_returns_new_arrays(self, epsilon):
+        masked = LLMActionMask(echo(), Prior(np.zeros(2, np.float32)), mask_epsilon=epsilon)
+        infos = [masked.reset()[1], *(masked.step(np.zeros(2, np.float32))[4] for _ in range(2)), masked.reset()[1]]
+        arrays = [array for info in infos for array in info.values() if isinstance(array, np.ndarray)]
+        inside = [masked.action_space.low, masked.env.action_space.low, masked.env.action_space.high]
+        for index, array in enumerate(arrays):
+            assert not any(np.shares_memory(array, other) for other in arrays[:index] + inside)
+
+    @pytest.mark.parametrize("epsilon", [0.0, 1.0])
+    def test_writing_into_info_changes_nothing(self, epsilon):
+        masked = LLMActionMask(echo(), Prior(np.zeros(2)), radius=0.5, mask_epsilon=epsilon)
+        width = 0.5 if epsilon else 1.0
+        _, info = masked.reset()
+        for _ in range(3):
+            for key in {"action_low", "action_high", "executed_action"} & set(info):
+                info[key][:] = np.nan
+            info = masked.step(np.ones(2, np.float32))[4]
+            assert info["executed_action"].tolist() == [width, width]
+            assert info["action_high"].tolist() == [width, width]
+
+
+class TestObservation:
+    def test_a_dict_is_handed_over_unflattened_and_as_a_copy(self):
+        def prior(observation):
+            assert set(observation) == {"position", "inner"}
+            center = observation["inner"]["velocity"].copy()
+            observation["position"][:] = np.nan
+            observation["inner"]["velocity"][:] = np.nan
+            observation.clear()
+            return center
+
+        given = {"position": np.array([0.5]), "inner": {"velocity": np.array([0.25])}}
+        env = Recorder(Box(-1.0, 1.0, (1,)), given)
+        box = Box(-1.0, 1.0, (1,), np.float64)
+        env.observation_space = DictSpace(position=box, inner=DictSpace(velocity=box))
+        masked = LLMActionMask(env, prior, radius=0.25)
+        observation, info = masked.reset()
+        assert (info["action_low"], info["action_high"], info["prior_faults"]) == (0.0, 0.5, 0)
+        assert observation == {"position": 0.5, "inner": {"velocity": 0.25}}
+        assert masked.step(np.zeros(1, np.float32))[0] == observation
+
+    def test_a_prior_may_write_into_an_array(self):
+        def prior(observation):
+            observation *= np.nan
+            return np.zeros(2)
+
+        masked, plain = LLMActionMask(echo(), prior, radius=2.0), echo()
+        np.testing.assert_array_equal(masked.reset(seed=1)[0], plain.reset(seed=1)[0])
+        x = np.float32([0.5, -0.5])
+        np.testing.assert_array_equal(masked.step(x)[0], plain.step(x)[0])
+
+    def test_an_integer_observation_is_handed_over(self):
+        masked = LLMActionMask(Recorder(Box(-1.0, 1.0, (1,)), observation=3), lambda observation: [observation / 4], radius=0.5)
+        assert masked.reset()[1]["action_low"] == 0.25
+
+
+class TestGate:
+    @pytest.mark.parametrize("epsilon", [0.1, 0.5, 0.9])
+    def test_per_step_it_is_open_as_often_as_epsilon_says(self, epsilon):
+        gates = run_gates(LLMActionMask(echo(), Prior(np.zeros(2)), mask_epsilon=epsilon), 2000, seed=0)
+        assert np.mean(gates) == pytest.approx(epsilon, abs=0.05)
+        assert np.mean(np.array(gates[1:]) & gates[:-1]) == pytest.approx(epsilon**2, abs=0.05)
+
+    @pytest.mark.parametrize("epsilon", [0.2, 0.7])
+    def test_per_episode_it_is_constant_within_one_and_open_as_often_as_epsilon_says(self, epsilon):
+        masked = LLMActionMask(echo(), Prior(np.zeros(2)), mask_epsilon=epsilon, gate="episode")
+        episodes = [run_gates(masked, 3, seed=0 if episode == 0 else None) for episode in range(500)]
+        assert all(len(set(gates)) == 1 for gates in episodes)
+        assert np.mean(episodes) == pytest.approx(epsilon, abs=0.08)
+
+    def test_it_is_reproducible_under_reset_seed(self):
+        masked = LLMActionMask(echo(), Prior(np.zeros(2)), mask_epsilon=0.5)
+        first = run_gates(masked, 50, seed=3)
+        assert run_gates(masked, 50, seed=3) == first
+        assert run_gates(LLMActionMask(echo(), Prior(np.zeros(2)), mask_epsilon=0.5), 50, seed=3) == first
+        assert run_gates(masked, 50, seed=4) != first
+
+    def test_reset_without_a_seed_continues_the_stream(self):
+        masked = LLMActionMask(echo(), Prior(np.zeros(2)), mask_epsilon=0.5)
+        one_long = run_gates(masked, 59, seed=3)
+        assert run_gates(masked, 29, seed=3) + run_gates(masked, 29) == one_long
+
+    def test_unseeded_masks_differ(self):
+        first, second = (run_gates(LLMActionMask(echo(), Prior(np.zeros(2)), mask_epsilon=0.5), 60) for _ in range(2))
+        assert first != second
+
+    @pytest.mark.parametrize("gate", ["step", "episode"])
+    def test_it_leaves_the_environments_random_stream_alone(self, gate):
+        masked = LLMActionMask(echo(), Prior(np.zeros(2)), mask_epsilon=0.5, gate=gate)
+        plain = echo()
+        for episode in range(4):
+            seed = 11 if episode == 0 else None
+            np.testing.assert_array_equal(masked.reset(seed=seed)[0], plain.reset(seed=seed)[0])
+            masked.step(np.zeros(2, np.float32))
+        assert masked.unwrapped.np_random.bit_generator.state == plain.unwrapped.np_random.bit_generator.state
+
+    def test_its_stream_is_not_the_environments(self):
+        gates = run_gates(LLMActionMask(echo(), Prior(np.zeros(2)), mask_epsilon=0.5), 99, seed=3)
+        assert gates != (np.random.default_rng(3).random(100) < 0.5).tolist()
+
+
+class TestPriorIsCalledOnlyWhereItCounts:
+    def test_once_for_each_observation_while_the_mask_is_certain(self):
+        prior = Prior(np.zeros(2))
+        run_gates(LLMActionMask(echo(), prior), 7)
+        assert prior.calls == 8
+
+    @pytest.mark.parametrize("gate", ["step", "episode"])
+    def test_only_where_the_gate_is_open(self, gate):
+        prior = Prior(np.zeros(2))
+        masked = LLMActionMask(echo(), prior, mask_epsilon=0.5, gate=gate)
+        gates = [run_gates(masked, 4, seed=seed) for seed in range(10)]
+        assert 0 < prior.calls < 50
+        assert prior.calls == np.sum(gates)
+
+    @pytest.mark.parametrize("gate", ["step", "episode"])
+    def test_never_at_epsilon_0(self, gate):
+        prior = Prior(np.zeros(2))
+        masked = LLMActionMask(echo(), prior, mask_epsilon=0.0, gate=gate)
+        assert not any(run_gates(masked, 20) + run_gates(masked, 20))
+        assert prior.calls == 0
+
+    def test_never_once_it_is_switched_off(self):
+        prior = Prior(np.zeros(2))
+        masked = LLMActionMask(echo(), prior)
+        run_gates(masked, 4)
+        masked.mask_epsilon = 0.0
+        # Drawn at the observation before, the gate of the next action is what it was.
+        assert masked.step(np.ones(2, np.float32))[4]["executed_action"].tolist() == pytest.approx([0.3, 0.3])
+        assert masked.step(np.ones(2, np.float32))[4]["executed_action"].tolist() == [1.0, 1.0]
+        assert prior.calls == 5
+
+
+FAULTS = {
+    "exception": ZeroDivisionError("by zero"),
+    "assertion": AssertionError("no"),
+    "shape": np.zeros(3),
+    "scalar": 0.0,
+    "nan": np.array([0.0, np.nan]),
+    "inf": np.array([0.0, -np.inf]),
+    "none": None,
+    "string": "left",
+    "ragged": [[1.0], [1.0, 2.0]],
+}
+
+
+class TestFaults:
+    @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+    def test_the_whole_space_is_allowed_and_the_fault_counted_and_warned_of_once(self, fault):
+        masked = LLMActionMask(echo(low=-2.0, high=4.0), Prior(fault))
+        with pytest.warns(UserWarning, match=r"the prior failed \(\w+: .*the whole action space is allowed"):
+            _, info = masked.reset()
+        for faults in range(1, 4):
+            assert (info["action_low"].tolist(), info["action_high"].tolist()) == ([-2.0, -2.0], [4.0, 4.0])
+            assert (info["mask_active"], info["prior_faults"]) == (False, faults)
+            info = masked.step(np.ones(2, np.float32))[4]
+            assert info["executed_action"].tolist() == [4.0, 4.0]
+
+    def test_after_ten_in_a_row_the_mask_stays_off_with_a_second_warning(self):
+        prior = Prior(ValueError("broken"))
+        masked = LLMActionMask(echo(), prior)
+        with pytest.warns(UserWarning, match="broken"):
+            masked.reset()
+        for _ in range(8):
+            masked.step(np.zeros(2, np.float32))
+        with pytest.warns(UserWarning, match="failed 10 times in a row; the mask stays off"):
+            masked.step(np.zeros(2, np.float32))
+        prior.answers = (np.zeros(2),)
+        assert not any(run_gates(masked, 5, seed=0) + run_gates(masked, 5))
+        assert prior.calls == masked.reset()[1]["prior_faults"] == 10
+
+    def test_a_success_in_between_resets_the_row(self):
+        prior = Prior(*9 * [ValueError("broken")], np.zeros(2))
+        masked = LLMActionMask(echo(), prior)
+        with pytest.warns(UserWarning, match="broken") as caught:
+            gates = run_gates(masked, 39)
+        assert len(caught) == 1
+        assert gates == 4 * (9 * [False] + [True])
+        assert masked.step(np.zeros(2, np.float32))[4]["prior_faults"] == 37
+
+    def test_an_interrupt_is_no_fault(self):
+        def prior(observation):
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            LLMActionMask(echo(), prior).reset()
+
+    def test_a_fault_of_the_environment_is_not_swallowed(self):
+        masked = LLMActionMask(echo(), Prior(np.zeros(2)))
+        with pytest.raises(gym.error.ResetNeeded):
+            masked.step(np.zeros(2, np.float32))
+
+
+class TestDiscrete:
+    @pytest.mark.parametrize("start", [0, 5])
+    @pytest.mark.parametrize("form", [set, frozenset, list, np.array])
+    def test_a_set_or_a_boolean_vector(self, form, start):
+        vector = [True, False, False, True]
+        env = Recorder(Discrete(4, start=start))
+        masked = LLMActionMask(env, Prior(form([start, start + 3] if form in (set, frozenset) else vector)))
+        assert masked.action_space == env.action_space
+        _, info = masked.reset()
+        assert set(info) == {"action_mask", "mask_active", "prior_faults"}
+        assert (info["action_mask"].dtype, info["action_mask"].tolist()) == (np.int8, [1, 0, 0, 1])
+        assert (info["mask_active"], info["prior_faults"]) == (True, 0)
+        assert (masked.action_masks().dtype, masked.action_masks().tolist()) == (np.bool_, vector)
+
+    @pytest.mark.parametrize("start", [0, 5])
+    def test_a_disallowed_action_is_replaced_as_the_docstring_says(self, start):
+        env = Recorder(Discrete(5, start=start))
+        allowed = [start, start + 3]
+        masked = LLMActionMask(env, Prior(set(allowed)))
+        masked.reset()
+        for action in range(start, start + 5):
+            info = masked.step(np.int64(action))[4]
+            expected = action if action in allowed else allowed[(action - start) % len(allowed)]
+            assert info["executed_action"] == env.received[-1] == expected
+
+    def test_an_action_outside_the_space_never_reaches_the_environment(self):
+        env = Recorder(Discrete(3))
+        masked = LLMActionMask(env, Prior({0, 2}))
+        masked.reset()
+        for action in (-1, 3):
+            with contextlib.suppress(ValueError, IndexError):
+                masked.step(action)
+        assert set(env.received) <= {0, 2}
+
+    def test_masks_are_new_each_time(self):
+        masked = LLMActionMask(Recorder(Discrete(3)), Prior({0, 1}))
+        infos = [masked.reset()[1], masked.step(0)[4], masked.step(0)[4]]
+        for mask in (*(info["action_mask"] for info in infos), masked.action_masks()):
+            mask[:] = 0
+        assert masked.action_masks().tolist() == [True, True, False]
+        masked.mask_epsilon = 0.0
+        masked.step(0)[4]["action_mask"][:] = 0
+        assert masked.step(2)[4]["executed_action"] == 2
+
+    def test_the_mask_belongs_to_the_observation_of_the_same_tuple(self):
+        masked = LLMActionMask(Recorder(Discrete(3)), lambda observation: {int(observation[0]) % 3})
+        _, info = masked.reset()
+        for step in range(6):
+            assert np.flatnonzero(info["action_mask"]).tolist() == np.flatnonzero(masked.action_masks()).tolist() == [step % 3]
+            info = masked.step(0)[4]
+            assert info["executed_action"] == step % 3
+
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            set(),
+            {4},
+            {-1},
+            {0, "left"},
+            {1.0},
+            np.zeros(3, bool),
+            np.ones(4, bool),
+            np.ones((3, 1), bool),
+            np.array([0, 2]),
+            np.array([1.0, 0.0, 1.0]),
+            1,
+            None,
+            KeyError("x"),
+        ],
+        ids=repr,
+    )
+    def test_faults(self, answer):
+        masked = LLMActionMask(Recorder(Discrete(3)), Prior(answer))
+        with pytest.warns(UserWarning, match="the prior failed"):
+            _, info = masked.reset()
+        assert (info["action_mask"].tolist(), info["mask_active"], info["prior_faults"]) == ([1, 1, 1], False, 1)
+        assert masked.step(2)[4]["executed_action"] == 2
+
+    def test_epsilon_0_allows_everything(self):
+        prior = Prior({0})
+        masked = LLMActionMask(Recorder(Discrete(3)), prior, mask_epsilon=0.0)
+        assert masked.reset()[1]["action_mask"].tolist() == [1, 1, 1]
+        assert masked.step(2)[4]["executed_action"] == 2
+        assert prior.calls == 0
+
+    def test_before_the_first_reset_everything_is_allowed(self):
+        assert LLMActionMask(Recorder(Discrete(3)), Prior({0})).action_masks().tolist() == [True, True, True]
+
+    def test_action_masks_on_a_box_says_where_to_look(self):
+        with pytest.raises(TypeError, match=r"Discrete.*info\['action_low'\]"):
+            LLMActionMask(echo(), Prior(np.zeros(2))).action_masks()
+
+
+class TestConstructor:
+    @pytest.mark.parametrize(
+        ("arguments", "error", "message"),
+        [
+            ({"radius": 0}, InvalidBound, r"radius must lie in \(0, 2\].*got 0$"),
+            ({"radius": -0.5}, InvalidBound, r"radius .*got -0.5"),
+            ({"radius": 2.1}, InvalidBound, r"radius .*got 2.1"),
+            ({"radius": float("nan")}, InvalidBound, r"radius .*got nan"),
+            ({"mask_epsilon": 1.5}, InvalidProbability, r"mask_epsilon must lie in \[0, 1\], got 1.5"),
+            ({"mask_epsilon": -0.1}, InvalidProbability, r"mask_epsilon .*got -0.1"),
+            ({"mask_epsilon": float("nan")}, InvalidProbability, r"mask_epsilon .*got nan"),
+            ({"mapping": "clip"}, ValueError, r"mapping must be 'rescale' or 'project', got 'clip'"),
+            ({"gate": "never"}, ValueError, r"gate must be 'step' or 'episode', got 'never'"),
+            ({"prior": "Antt-v4"}, ValueError, r"no prior named 'Antt-v4'.*Ant-v4"),
+            ({"prior": "Ant-v4", "candidate": 9}, ValueError, r"candidate must be one of .*got 9"),
+            ({"candidate": 2}, ValueError, r"got candidate=2"),
+            ({"prior": "missing.py"}, FileNotFoundError, r"missing\.py"),
+            ({"prior": 3}, TypeError, r"prior must be .*got 3 of type int"),
+        ],
+    )
+    def test_wrong_arguments(self, arguments, error, message):
+        with pytest.raises(error, match=message):
+            LLMActionMask(echo(), **{"prior": Prior(np.zeros(2)), **arguments})
+
+    @pytest.mark.parametrize(
+        ("space", "error", "message"),
+        [
+            (Box(-np.inf, np.inf, (2,)), ValueError, r"action space with finite bounds, got Box\(-inf, inf"),
+            (Box(0.0, np.inf, (2,)), ValueError, r"action space with finite bounds, got Box\(0.0, inf"),
+            (Box(0, 255, (2,), np.uint8), TypeError, r"action space of floats, got Box\(0, 255"),
+            (MultiBinary(3), TypeError, r"Box and Discrete action spaces, got MultiBinary\(3\)"),
+        ],
+    )
+    def test_spaces_it_cannot_serve(self, space, error, message):
+        with pytest.raises(error, match=message):
+            LLMActionMask(Recorder(space), Prior(np.zeros(2)))
+
+    def test_the_limits_are_allowed(self):
+        for arguments in ({"radius": 2}, {"radius": 1e-9}, {"mask_epsilon": 0}, {"mask_epsilon": 1}):
+            LLMActionMask(echo(), Prior(np.zeros(2)), **arguments).reset()
+
+
+class TestMaskEpsilon:
+    def test_an_attribute_that_is_checked(self):
+        env = gym.Wrapper(LLMActionMask(echo(), Prior(np.zeros(2)), mask_epsilon=0.25))
+        assert env.get_wrapper_attr("mask_epsilon") == 0.25
+        assert env.set_wrapper_attr("mask_epsilon", 1, force=False)
+        assert env.get_wrapper_attr("mask_epsilon") == 1.0
+        with pytest.raises(InvalidProbability, match=r"mask_epsilon must lie in \[0, 1\], got 2"):
+            env.set_wrapper_attr("mask_epsilon", 2, force=False)
+        assert env.get_wrapper_attr("mask_epsilon") == 1.0
+
+    # From Python 3.12 on a fork warns where another library has started threads.
+    @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+    @pytest.mark.parametrize("vector", [gym.vector.SyncVectorEnv, gym.vector.AsyncVectorEnv])
+    def test_it_is_set_through_vector_environments(self, vector):
+        def make():
+            return LLMActionMask(echo(), lambda observation: np.zeros(2), radius=0.5)
+
+        envs = vector([make, make])
+        try:
+            assert envs.reset()[1]["mask_active"].tolist() == [True, True]
+            envs.unwrapped.set_attr("mask_epsilon", [0.0, 1.0])
+            assert envs.unwrapped.get_attr("mask_epsilon") == (0.0, 1.0)
+            _, _, _, _, infos = envs.step(np.ones((2, 2), np.float32))
+            assert infos["mask_active"].tolist() == [False, True]
+            envs.unwrapped.set_attr("mask_epsilon", 0.0)
+            assert not envs.reset()[1]["mask_active"].any()
+        finally:
+            envs.close()
