@@ -4,7 +4,7 @@
     python benchmarks/handover.py --collect-only  # only collects the finished runs and plots
 
 Each run is the command that `commands()` prints. The raw evaluations go to benchmarks/results/handover.csv, the plot to
-benchmarks/results/handover.png: thin lines are seeds, thick lines their mean.
+benchmarks/results/handover.png: thin lines are seeds, thick lines their mean. The dotted line is the prior alone, 20 episodes.
 """
 
 import csv
@@ -16,6 +16,9 @@ from pathlib import Path
 
 import numpy as np
 import tyro
+
+from llmwrappers import load_prior
+from llmwrappers.priors.__main__ import make, measure
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -67,6 +70,10 @@ def collect() -> list[dict[str, str]]:
             for row in csv.DictReader(file):
                 if row["metric"] in EVALUATIONS:
                     rows.append({"env_id": env_id, "arm": arm, "seed": seed, **row})
+    for env_id in sorted({row["env_id"] for row in rows}):
+        returns = measure(make(env_id), load_prior(env_id), episodes=20, seed=0).returns
+        alone = {"arm": "prior_alone", "seed": "", "global_step": "0", "metric": "eval/episodic_return"}
+        rows.append({"env_id": env_id, **alone, "value": repr(float(np.mean(returns)))})
     return rows
 
 
@@ -87,6 +94,8 @@ def plot(rows: list[dict[str, str]], path: Path) -> None:
     figure, axes = plt.subplots(1, len(env_ids), figsize=(5.2 * len(env_ids), 3.8), squeeze=False, layout="constrained")
     for axis, env_id in zip(axes[0], env_ids, strict=True):
         axis.axvspan(0, 0.2 * total, color="#f2e6d8", label="the mask fades from always to never", zorder=0)
+        alone = [float(row["value"]) for row in rows if row["env_id"] == env_id and row["arm"] == "prior_alone"]
+        axis.axhline(alone[0], color="#d95f02", linestyle=":", linewidth=1.2, label="the LLM's policy alone")
         for (arm, metric), (label, color, style) in curves.items():
             seeds: dict[str, dict[int, float]] = {}
             for row in rows:
@@ -98,8 +107,11 @@ def plot(rows: list[dict[str, str]], path: Path) -> None:
                 axis.plot(list(curve), list(curve.values()), style, color=color, linewidth=0.7, alpha=0.45)
             steps = sorted(set.intersection(*(set(curve) for curve in seeds.values())))
             means = [np.mean([curve[step] for curve in seeds.values()]) for step in steps]
-            axis.plot(steps, means, style, color=color, linewidth=2.2, label=f"{label} ({len(seeds)} seeds)")
-        axis.set(title=env_id, xlabel="environment steps", xlim=(0, total))
+            axis.plot(
+                steps, means, style, color=color, linewidth=2.2, label=f"{label}, {len(seeds)} seed{'s' * (len(seeds) > 1)}"
+            )
+        axis.set(title=env_id, xlabel="thousand environment steps", xlim=(0, total))
+        axis.xaxis.set_major_formatter(lambda step, _: f"{step / 1000:g}")
         axis.grid(alpha=0.25)
     axes[0][0].set_ylabel("evaluated return")
     handles, labels = axes[0][0].get_legend_handles_labels()

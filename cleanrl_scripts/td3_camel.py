@@ -473,14 +473,12 @@ class Metrics:
     """Writes every metric to metrics.csv and TensorBoard, and to W&B with --track."""
 
     def __init__(self, args: Args, run_dir: Path, arm: str, global_step: int, csv_bytes: int):
-        path = run_dir / "metrics.csv"
-        if csv_bytes:
-            os.truncate(path, csv_bytes)  # what an interrupted run wrote after its last checkpoint will come again
-        self.file = open(path, "a", newline="")  # noqa: SIM115
+        self.file = open(run_dir / "metrics.csv", "a", newline="")  # noqa: SIM115
+        self.file.truncate(csv_bytes)  # what an interrupted run wrote after its last checkpoint will come again
         self.csv = csv.writer(self.file, lineterminator="\n")
         if not csv_bytes:
             self.csv.writerow(["global_step", "metric", "value"])
-        self.tensorboard = SummaryWriter(str(run_dir), purge_step=global_step + 1 if csv_bytes else None)
+        self.tensorboard = SummaryWriter(str(run_dir), purge_step=global_step + 1 if csv_bytes else 0)
         self.wandb = None
         if args.track:
             import wandb
@@ -664,7 +662,8 @@ def main(argv: list[str] | None = None) -> None:
         if 0 < args.mask_fraction * args.total_timesteps <= args.learning_starts:
             print(
                 f"note: the mask has faded at step {args.mask_fraction * args.total_timesteps:.0f}, before learning starts at "
-                f"step {args.learning_starts}: the prior only shapes the warm-up"
+                f"step {args.learning_starts}: the prior only shapes the warm-up",
+                flush=True,
             )
     if args.resume:
         run_dir = Path(args.resume)
@@ -742,7 +741,7 @@ def run(args: Args, env: gym.Env, run_dir: Path, arm: str) -> None:
     already_written = replay.added
     metrics = Metrics(args, run_dir, arm, global_step, csv_bytes)
     progress = Progress(args.total_timesteps, global_step)
-    print(f"{'resuming' if csv_bytes else 'training'} {run_dir} on {hardware}")
+    print(f"{'resuming' if csv_bytes else 'training'} {run_dir} on {hardware}", flush=True)
     if global_step == 0:
         evaluate_now()
 
