@@ -11,6 +11,7 @@
 #   evaluate without the mask (the learned policy alone: the headline) and with it; their difference is the handover gap
 import csv
 import dataclasses
+import datetime
 import hashlib
 import importlib.metadata
 import io
@@ -22,6 +23,7 @@ import platform
 import signal
 import subprocess
 import sys
+import threading
 import time
 import warnings
 from dataclasses import dataclass
@@ -122,11 +124,11 @@ class UserError(Exception):
 # ---------------------------------------------------------------------------------------------------- environments
 
 
-def random_prior(action_space: Box, seed: int):
+def random_prior(observation_space: gym.Space, action_space: Box, seed: int):
     """CAMEL's random mask: a uniformly random action, fixed for each observation so that a resumed run sees it again."""
 
     def policy(observation):
-        digest = hashlib.blake2b(np.ascontiguousarray(observation).tobytes(), digest_size=8).digest()
+        digest = hashlib.blake2b(np.asarray(flatten(observation_space, observation)).tobytes(), digest_size=8).digest()
         rng = np.random.default_rng((seed, int.from_bytes(digest, "little")))
         return rng.uniform(action_space.low, action_space.high)
 
@@ -136,15 +138,17 @@ def random_prior(action_space: Box, seed: int):
 def expert_prior(path: str, observation_space: gym.Space, action_space: Box):
     """CAMEL's expert mask: the actor of a finished run of this script."""
     try:
-        model = torch.load(path, weights_only=True)
-        sizes, flat = model["actor_sizes"], model["actor"]
+        model = torch.load(path, map_location="cpu", weights_only=True)
+        sizes = model["actor_sizes"]
+        actor = MLP(1, sizes, 1, torch.device("cpu"))
+        actor.flat.copy_(model["actor"])
     except Exception as error:
         raise UserError(f"--prior expert:{path} is no model.pt of this script: {error}") from None
-    expected = [flatdim(observation_space), *sizes[1:-1], flatdim(action_space)]
-    if sizes != expected:
-        raise UserError(f"--prior expert:{path} maps {sizes[0]} numbers to {sizes[-1]}; the environment needs {expected}")
-    actor = MLP(1, sizes, 1, torch.device("cpu"))
-    actor.flat.copy_(flat)
+    if (sizes[0], sizes[-1]) != (flatdim(observation_space), flatdim(action_space)):
+        raise UserError(
+            f"--prior expert:{path} maps {sizes[0]} numbers to {sizes[-1]}; the environment needs "
+            f"{flatdim(observation_space)} to {flatdim(action_space)}"
+        )
     act, low, high = Actor(actor), action_space.low, action_space.high
 
     def policy(observation):
@@ -164,21 +168,24 @@ def make_env(args: Args, video_dir: Path | None = None) -> gym.Env:
     options: dict = {"render_mode": "rgb_array"} if video_dir else {}
     try:
         env = gym.make(args.env_id, disable_env_checker=True, **options)
-    except (gym.error.Error, ImportError) as error:
-        raise UserError(f"--env-id {args.env_id}: {error}") from None
+        if video_dir:
+            env.reset()
+            env.render()
+            env = gym.wrappers.RecordVideo(
+                env, str(video_dir), episode_trigger=lambda n: n % args.eval_episodes == 0, disable_logger=True
+            )
+    except Exception as error:
+        option = " --capture-video" if video_dir else ""
+        raise UserError(f"--env-id {args.env_id}{option}: {type(error).__name__}: {error}") from None
     space = env.action_space
-    if not (isinstance(space, Box) and space.is_bounded("both")):
-        raise UserError(f"--env-id {args.env_id}: TD3 needs a Box action space with finite bounds, got {space}")
-    if video_dir:
-        env = gym.wrappers.RecordVideo(
-            env, str(video_dir), episode_trigger=lambda n: n % args.eval_episodes == 0, disable_logger=True
-        )
+    if not (isinstance(space, Box) and np.issubdtype(space.dtype, np.floating) and space.is_bounded("both")):
+        raise UserError(f"--env-id {args.env_id}: TD3 needs a Box action space of floats with finite bounds, got {space}")
     if args.prior == "none":
         env = gym.wrappers.RescaleAction(env, np.float32(-1.0), np.float32(1.0))
     else:
         prior = args.prior
         if prior == "random":
-            prior = random_prior(space, args.seed)
+            prior = random_prior(env.observation_space, space, args.seed)
         elif prior.startswith("expert:"):
             prior = expert_prior(prior.removeprefix("expert:"), env.observation_space, space)
         try:
@@ -186,7 +193,11 @@ def make_env(args: Args, video_dir: Path | None = None) -> gym.Env:
         except (ValueError, TypeError, OSError, gym.error.Error) as error:
             raise UserError(f"--env-id {args.env_id} --prior {args.prior}: {error}") from None
     if not (isinstance(env.observation_space, Box) and len(env.observation_space.shape) == 1):
-        env = gym.wrappers.FlattenObservation(env)
+        try:
+            env = gym.wrappers.FlattenObservation(env)
+            assert isinstance(env.observation_space, Box)
+        except (AssertionError, NotImplementedError):
+            raise UserError(f"--env-id {args.env_id}: cannot flatten {env.observation_space} to a vector") from None
     return env
 
 
@@ -222,7 +233,7 @@ class MLP:
     """
 
     def __init__(self, n: int, sizes: list[int], batch_size: int, device: torch.device):
-        self.sizes = sizes
+        self.n, self.sizes = n, sizes
         self.shapes = [shape for i, o in itertools.pairwise(sizes) for shape in ((n, o, i), (n, o, 1))]
         self.flat = torch.zeros(sum(map(math.prod, self.shapes)), device=device)
         self.gradient = torch.zeros_like(self.flat)
@@ -247,13 +258,14 @@ class MLP:
     def first(self) -> "MLP":
         """The first of the n networks, on the same memory."""
         network = object.__new__(MLP)
+        network.n = 1
         for name in ("weights", "biases", "outputs", "deltas"):
             setattr(network, name, [tensor[:1] for tensor in getattr(self, name)])
         return network
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """(in, batch) -> (n, out, batch), in a buffer that the next forward overwrites."""
-        hidden = inputs.expand(len(self.weights[0]), -1, -1)
+        hidden = inputs.expand(self.n, -1, -1)
         for weight, bias, output in zip(self.weights, self.biases, self.outputs, strict=True):
             hidden = torch.baddbmm(bias, weight, hidden, out=output)
             if output is not self.outputs[-1]:
@@ -263,7 +275,7 @@ class MLP:
     def backward(self, inputs: torch.Tensor, delta: torch.Tensor) -> None:
         """Writes the parameters' gradient, given the loss's gradient (n, out, batch) at the output of the last forward."""
         for layer in reversed(range(len(self.weights))):
-            below = self.outputs[layer - 1] if layer > 0 else inputs.expand(len(delta), -1, -1)
+            below = self.outputs[layer - 1] if layer > 0 else inputs.expand(self.n, -1, -1)
             torch.bmm(delta, below.mT, out=self.weight_gradients[layer])
             torch.sum(delta, dim=2, keepdim=True, out=self.bias_gradients[layer])
             if layer > 0:
@@ -332,7 +344,7 @@ class Replay:
             end += width
         self.rows = np.empty((capacity, end), dtype=np.float32)
         self.tensor = torch.from_numpy(self.rows)
-        self.added = 0
+        self.added = self.written = 0
 
     def add(self, *transition) -> None:
         row = self.rows[self.added % len(self.rows)]
@@ -345,22 +357,22 @@ class Replay:
         torch.index_select(self.tensor, 0, torch.from_numpy(indices), out=out)
 
     # On disk lies every row ever added, in order, so that a checkpoint only writes what is new.
-    def append_to(self, path: Path, already_written: int) -> None:
-        first = max(already_written, self.added - len(self.rows))
+    def save(self, path: Path) -> None:
+        first = max(self.written, self.added - len(self.rows))
         with open(path, "r+b" if path.exists() else "wb") as file:
             file.seek(first * self.rows[0].nbytes)
             file.write(self.rows[np.arange(first, self.added) % len(self.rows)].data)
             file.truncate()
             file.flush()
             os.fsync(file.fileno())
+        self.written = self.added
 
-    def read_from(self, path: Path, added: int) -> None:
+    def load(self, path: Path, added: int) -> None:
         first = max(0, added - len(self.rows))
-        numbers = np.fromfile(path, np.float32, offset=first * self.rows[0].nbytes)[: (added - first) * self.rows.shape[1]]
-        if numbers.size < (added - first) * self.rows.shape[1]:
-            raise UserError(f"{path} is shorter than the {added} transitions that its checkpoint counts")
-        self.rows[np.arange(first, added) % len(self.rows)] = numbers.reshape(-1, self.rows.shape[1])
-        self.added = added
+        row = self.rows.shape[1]
+        numbers = np.fromfile(path, np.float32, count=(added - first) * row, offset=first * self.rows[0].nbytes)
+        self.rows[np.arange(first, added) % len(self.rows)] = numbers.reshape(added - first, row)
+        self.added = self.written = added
 
 
 # --------------------------------------------------------------------------------------------------------- learner
@@ -401,7 +413,7 @@ class TD3:
         self.ascend = torch.full((1, 1, args.batch_size), -1.0 / args.batch_size, device=device)
 
     def update(self, global_step: int) -> None:
-        """One step of the critics, and every second time one of the actor and the targets."""
+        """One step of the critics, and every policy_frequency steps one of the actor and of the targets."""
         args = self.args
         self.replay.sample(self.rng, self.rows)
         self.batch.copy_(self.rows.mT)
@@ -473,7 +485,10 @@ class Metrics:
     """Writes every metric to metrics.csv and TensorBoard, and to W&B with --track."""
 
     def __init__(self, args: Args, run_dir: Path, arm: str, global_step: int, csv_bytes: int):
-        self.file = open(run_dir / "metrics.csv", "a", newline="")  # noqa: SIM115
+        path = run_dir / "metrics.csv"
+        if csv_bytes and (not path.exists() or path.stat().st_size < csv_bytes):
+            raise UserError(f"{path} is shorter than the checkpoint beside it says")
+        self.file = open(path, "a", newline="")  # noqa: SIM115
         self.file.truncate(csv_bytes)  # what an interrupted run wrote after its last checkpoint will come again
         self.csv = csv.writer(self.file, lineterminator="\n")
         if not csv_bytes:
@@ -481,19 +496,22 @@ class Metrics:
         self.tensorboard = SummaryWriter(str(run_dir), purge_step=global_step + 1 if csv_bytes else 0)
         self.wandb = None
         if args.track:
-            import wandb
+            try:
+                import wandb
 
-            self.wandb = wandb.init(
-                project=args.wandb_project_name,
-                entity=args.wandb_entity,
-                group=f"{args.env_id}-{arm}",
-                tags=[*args.wandb_tags, args.env_id, arm],
-                config=dataclasses.asdict(args),
-                name=run_dir.name,
-                id=run_dir.name,
-                resume="allow",
-                dir=str(run_dir),
-            )
+                self.wandb = wandb.init(
+                    project=args.wandb_project_name,
+                    entity=args.wandb_entity,
+                    group=f"{args.env_id}-{arm}",
+                    tags=[*args.wandb_tags, args.env_id, arm],
+                    config=dataclasses.asdict(args),
+                    name=run_dir.name,
+                    id=run_dir.name,
+                    resume="allow",
+                    dir=str(run_dir),
+                )
+            except Exception as error:
+                raise UserError(f"--track: {error} (WANDB_MODE=offline needs neither account nor network)") from None
 
     def log(self, global_step: int, values: dict[str, float]) -> None:
         for name, value in values.items():
@@ -515,23 +533,22 @@ class Progress:
 
     def __init__(self, total_timesteps: int, global_step: int):
         self.start_step, self.start_time, self.last_line = global_step, time.monotonic(), time.monotonic()
-        self.total, self.status = total_timesteps, ""
+        self.total = total_timesteps
         self.bar = tqdm(total=total_timesteps, initial=global_step, unit="step", dynamic_ncols=True, disable=None)
 
     def steps_per_second(self, global_step: int) -> float:
         return (global_step - self.start_step) / max(time.monotonic() - self.start_time, 1e-9)
 
-    def update(self, global_step: int, **status: float) -> None:
-        """Shows where the run is; called at the end of every episode."""
-        self.status = "  ".join(f"{name} {value:.0f}" for name, value in status.items())
+    def update(self, global_step: int, last_return: float) -> None:
+        """Shows where the run is."""
         if not self.bar.disable:
-            self.bar.set_postfix_str(self.status, refresh=False)
+            self.bar.set_postfix_str(f"return {last_return:.0f}", refresh=False)
             self.bar.update(global_step - self.bar.n)
         elif time.monotonic() - self.last_line > 15:
             self.last_line = time.monotonic()
             rate = self.steps_per_second(global_step)
-            left = time.strftime("%H:%M:%S", time.gmtime((self.total - global_step) / rate))
-            self.print(f"global_step {global_step}/{self.total}  {self.status}  SPS {rate:.0f}  left {left}")
+            left = datetime.timedelta(seconds=int((self.total - global_step) / rate))
+            self.print(f"global_step {global_step}/{self.total}  return {last_return:.0f}  SPS {rate:.0f}  left {left}")
 
     def close(self) -> None:
         self.bar.update(self.total - self.bar.n)
@@ -563,12 +580,21 @@ def serialize(state: dict) -> memoryview:
     return buffer.getbuffer()
 
 
+def prior_hash(args: Args) -> str | None:
+    """The hash of the file that the prior is read from, if it is the user's own."""
+    path = Path(args.prior.removeprefix("expert:"))
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+
+
 def describe_run(args: Args, env: gym.Env) -> dict:
     """What one needs to know to repeat a run."""
 
     def git(*command: str) -> str | None:
         folder = Path(__file__).parent
-        done = subprocess.run(["git", *command], cwd=folder, capture_output=True, text=True, check=False)
+        try:
+            done = subprocess.run(["git", *command], cwd=folder, capture_output=True, text=True, check=False)
+        except OSError:  # no git on this machine
+            return None
         return done.stdout.strip() if done.returncode == 0 else None
 
     packages = ("llmwrappers", "numpy", "torch", "gymnasium", "mujoco")
@@ -584,32 +610,39 @@ def describe_run(args: Args, env: gym.Env) -> dict:
         "versions": versions,
         "git_commit": commit and commit + ("-dirty" if git("status", "--porcelain", "--untracked-files=no") else ""),
         "command": sys.argv,
+        "prior_sha256": prior_hash(args),
         "env_spec": env.unwrapped.spec and dataclasses.asdict(env.unwrapped.spec),
     }
 
 
+# What each argument may be, beyond its type.
+RANGES = {
+    "at least 0": (lambda value: value >= 0, ("learning_starts", "seed", "policy_noise", "exploration_noise", "noise_clip")),
+    "at least 1": (
+        lambda value: value >= 1,
+        ("total_timesteps", "buffer_size", "batch_size", "policy_frequency", "checkpoint_every", "eval_every", "eval_episodes"),
+    ),
+    "above 0": (lambda value: value > 0, ("learning_rate",)),
+    "in [0, 1]": (lambda value: 0 <= value <= 1, ("gamma", "tau", "mask_fraction")),
+    "in (0, 2]": (lambda value: 0 < value <= 2, ("radius",)),
+}
+
+
 def parse_args(argv: list[str] | None = None) -> Args:
     args = tyro.cli(Args, args=argv)
-    if args.resume:
-        path = Path(args.resume) / "args.json"
-        try:
-            saved = Args(**json.loads(path.read_text())["args"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise UserError(f"--resume {args.resume}: no run of this script: {path}: {error}") from None
-        saved = dataclasses.replace(saved, resume=args.resume, wandb_tags=tuple(saved.wandb_tags))
-        args = tyro.cli(Args, args=argv, default=saved)
-        for field in dataclasses.fields(Args):
-            given, before = getattr(args, field.name), getattr(saved, field.name)
-            if given != before:
-                option = field.name.replace("_", "-")
-                raise UserError(f"--{option} {given}: the run in {args.resume} has {before}; --resume takes no other arguments")
-        return args
-    for name, least in (
-        ("total_timesteps", 1), ("buffer_size", 1), ("batch_size", 1), ("policy_frequency", 1), ("checkpoint_every", 1),
-        ("eval_every", 1), ("eval_episodes", 1), ("learning_starts", 0), ("seed", 0),
-    ):  # fmt: skip
-        if getattr(args, name) < least:
-            raise UserError(f"--{name.replace('_', '-')} must be at least {least}, got {getattr(args, name)}")
+    if args.resume is not None:
+        return resumed_args(args.resume, argv)
+    for words, (is_valid, names) in RANGES.items():
+        for name in names:
+            if not is_valid(getattr(args, name)):
+                raise UserError(f"--{name.replace('_', '-')} must be {words}, got {getattr(args, name)}")
+    try:
+        gym.spec(args.env_id)
+    except (gym.error.Error, ImportError) as error:
+        raise UserError(
+            f"--env-id {args.env_id}: {error} (priors are shipped for {', '.join(shipped_priors())}; "
+            "gymnasium.pprint_registry() lists every environment)"
+        ) from None
     if args.prior == "shipped":
         if args.env_id not in shipped_priors():
             raise UserError(
@@ -622,12 +655,34 @@ def parse_args(argv: list[str] | None = None) -> Args:
     return args
 
 
+def resumed_args(run_dir: str, argv: list[str] | None) -> Args:
+    """The arguments of a run; none of those given may differ from them, nor the prior's file from what it was."""
+    path = Path(run_dir) / "args.json"
+    try:
+        description = json.loads(path.read_text())
+        saved = Args(**description["args"])
+        saved = dataclasses.replace(saved, resume=run_dir, wandb_tags=tuple(saved.wandb_tags))
+        args = tyro.cli(Args, args=argv, default=saved)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"--resume {run_dir}: no run of this script: {path}: {error}") from None
+    for field in dataclasses.fields(Args):
+        given, before = getattr(args, field.name), getattr(saved, field.name)
+        if given != before:
+            option = field.name.replace("_", "-")
+            raise UserError(f"--{option} {given}: the run in {run_dir} has {before}; --resume takes no other arguments")
+    if prior_hash(args) != description.get("prior_sha256"):
+        raise UserError(f"--resume {run_dir}: the prior {args.prior} is no longer the file that the run began with")
+    return args
+
+
 def choose_matmul(precision: str) -> str:
     """Picks the fastest products of the wanted precision on this CPU and says which.
 
     torch's bf16 switch sends float32 products to oneDNN, twice as fast as MKL on some processors. Without bf16 matrix units
     they stay in float32 there; with them they do not. Which it is here is measured.
     """
+    if not hasattr(torch.backends.mkldnn, "matmul"):  # before torch 2.9
+        return "float32 products"
     torch.backends.mkldnn.matmul.fp32_precision = "bf16"  # pyright: ignore[reportAttributeAccessIssue]
     a, b = torch.randn(2, 256, 256, generator=torch.Generator().manual_seed(0))
     error = ((a @ b).double() - a.double() @ b.double()).abs().max().item()
@@ -654,11 +709,14 @@ def main(argv: list[str] | None = None) -> None:
     masked = args.prior != "none"
     arm = arm_name(args.prior)
     env = make_env(args)
+    if env.spec is not None and env.spec.max_episode_steps is None:
+        print(
+            f"note: {args.env_id} has no time limit; an evaluation and a checkpoint wait for the end of their episode, so if "
+            "episodes may never end, register it with max_episode_steps",
+            flush=True,
+        )
     if masked:
-        try:
-            env = EpsilonMaskSchedule(env, args.total_timesteps, args.mask_fraction)
-        except gym.error.Error as error:
-            raise UserError(f"--mask-fraction {args.mask_fraction}: {error}") from None
+        env = EpsilonMaskSchedule(env, args.total_timesteps, args.mask_fraction)
         if 0 < args.mask_fraction * args.total_timesteps <= args.learning_starts:
             print(
                 f"note: the mask has faded at step {args.mask_fraction * args.total_timesteps:.0f}, before learning starts at "
@@ -675,18 +733,28 @@ def main(argv: list[str] | None = None) -> None:
             write_atomically(run_dir / "args.json", json.dumps(describe_run(args, env), indent=2, default=str).encode())
         except OSError as error:
             raise UserError(f"--runs-dir {args.runs_dir}: cannot make the run folder {run_dir}: {error.strerror}") from None
+    eval_env = make_env(args, run_dir / "videos" if args.capture_video else None)
+    # A full disk also stops TensorBoard's writer thread, which would print a traceback of its own.
+    threading.excepthook = lambda hook: None if isinstance(hook.exc_value, OSError) else threading.__excepthook__(hook)
     try:
-        run(args, env, run_dir, arm)
+        run(args, env, eval_env, run_dir, arm)
     except OSError as error:
         raise UserError(
-            f"cannot read or write {error.filename or run_dir}: {error.strerror or error}. What was written before is kept; "
-            f"--resume {run_dir} goes on from there"
+            f"cannot read or write {error.filename or run_dir}: {error.strerror or error}. What was written before is kept: "
+            f"{how_to_resume(run_dir)}"
         ) from None
+    finally:
+        env.close()
+        eval_env.close()
 
 
-def run(args: Args, env: gym.Env, run_dir: Path, arm: str) -> None:
+def how_to_resume(run_dir: Path) -> str:
+    from_where = "goes on from its last checkpoint" if (run_dir / "checkpoint.pt").exists() else "starts it again"
+    return f"--resume {run_dir} {from_where}"
+
+
+def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) -> None:
     masked = args.prior != "none"
-    eval_env = make_env(args, run_dir / "videos" if args.capture_video else None)
     space = env.unwrapped.action_space
     assert isinstance(space, Box)
     observation_dim, action_dim = flatdim(env.observation_space), flatdim(space)
@@ -704,18 +772,22 @@ def run(args: Args, env: gym.Env, run_dir: Path, arm: str) -> None:
 
     global_step, next_checkpoint, csv_bytes = 0, args.checkpoint_every, 0
     checkpoint_path, replay_path = run_dir / "checkpoint.pt", run_dir / "replay.bin"
-    if args.resume and checkpoint_path.exists():
-        checkpoint = torch.load(checkpoint_path, weights_only=True, map_location=device)
-        global_step, csv_bytes = checkpoint["global_step"], checkpoint["csv_bytes"]
+    if checkpoint_path.exists():
+        try:
+            checkpoint = torch.load(checkpoint_path, weights_only=True, map_location=device)
+            global_step, csv_bytes = checkpoint["global_step"], checkpoint["csv_bytes"]
+            td3.load_state(checkpoint["td3"])
+            replay.load(replay_path, checkpoint["transitions"])
+            rng.bit_generator.state = json.loads(checkpoint["rng"])
+            for name, value in checkpoint["mask"].items():
+                env.set_wrapper_attr(name, value, force=False)
+        except Exception as error:
+            raise UserError(f"--resume {run_dir}: its checkpoint is damaged or of another run: {error}") from None
         next_checkpoint = global_step + args.checkpoint_every
-        td3.load_state(checkpoint["td3"])
-        replay.read_from(replay_path, checkpoint["transitions"])
-        rng.bit_generator.state = json.loads(checkpoint["rng"])
-        for name, value in checkpoint["mask"].items():
-            env.set_wrapper_attr(name, value, force=False)
 
     def save_checkpoint() -> None:
-        replay.append_to(replay_path, already_written)
+        replay.save(replay_path)
+        os.fsync(metrics.file.fileno())
         names = ("elapsed_steps", "prior_faults", "prior_faults_in_a_row") if masked else ()
         state = {
             "global_step": global_step,
@@ -738,16 +810,16 @@ def run(args: Args, env: gym.Env, run_dir: Path, arm: str) -> None:
         metrics.log(global_step, values)
         progress.print(line)
 
-    already_written = replay.added
     metrics = Metrics(args, run_dir, arm, global_step, csv_bytes)
     progress = Progress(args.total_timesteps, global_step)
     print(f"{'resuming' if csv_bytes else 'training'} {run_dir} on {hardware}", flush=True)
-    if global_step == 0:
-        evaluate_now()
 
     # A checkpoint is made between episodes, where a reset with a seed of the run's own stream is all the state there is in
     # an environment; so one that resumes there does exactly what an uninterrupted run does.
     try:
+        if global_step == 0:
+            evaluate_now()
+        last_return = math.nan
         while global_step < args.total_timesteps:
             observation, info = env.reset(seed=int(rng.integers(2**31)))
             observation = observation.astype(np.float32)
@@ -764,21 +836,14 @@ def run(args: Args, env: gym.Env, run_dir: Path, arm: str) -> None:
                     masked_steps += info["mask_active"]
                     half_widths += half_width
 
-                next_observation, reward, terminated, truncated, info = env.step(x.reshape(env.action_space.shape))
+                next_observation, reward, terminated, truncated, info = env.step(x.reshape(space.shape))
                 next_observation = next_observation.astype(np.float32)
                 action = info["executed_action"].ravel() if masked else center + half_width * x
                 next_center, next_half_width = interval(info, space.low, space.high)
                 replay.add(
-                    observation,
-                    action,
-                    next_observation,
-                    next_center,
-                    next_half_width,
-                    center,
-                    half_width,
-                    reward,
-                    not terminated,
-                )
+                    observation, action, next_observation, next_center, next_half_width, center, half_width,
+                    reward, not terminated,
+                )  # fmt: skip
                 observation, center, half_width = next_observation, next_center, next_half_width
                 episodic_return += float(reward)
                 episodic_length += 1
@@ -787,12 +852,14 @@ def run(args: Args, env: gym.Env, run_dir: Path, arm: str) -> None:
 
                 if global_step > args.learning_starts:
                     td3.update(global_step)
-                    if global_step % 100 == 0:
-                        metrics.log(global_step, td3.losses)
+                if global_step % 100 == 0:
+                    metrics.log(global_step, td3.losses)
+                    progress.update(global_step, last_return)
                 if global_step % args.eval_every == 0 and global_step < args.total_timesteps:
                     evaluate_now()
 
             if done:
+                last_return = episodic_return
                 values = {"charts/episodic_return": episodic_return, "charts/episodic_length": episodic_length}
                 if masked:
                     values["mask/epsilon"] = env.get_wrapper_attr("mask_epsilon")
@@ -802,22 +869,22 @@ def run(args: Args, env: gym.Env, run_dir: Path, arm: str) -> None:
                     values["mask/prior_faults"] = info["prior_faults"]
                 values["charts/SPS"] = progress.steps_per_second(global_step)
                 metrics.log(global_step, values)
-                progress.update(global_step, **{"return": episodic_return})
-            if global_step >= next_checkpoint and done:
+            if done and global_step >= next_checkpoint:
                 save_checkpoint()
-                already_written = replay.added
                 next_checkpoint = global_step + args.checkpoint_every
-    except (KeyboardInterrupt, SystemExit):
-        progress.print(f"stopped at global_step {global_step}; --resume {run_dir} goes on from the last checkpoint")
-        raise
 
-    if args.save_model:
-        model = {"env_id": args.env_id, "actor_sizes": td3.actor.sizes, "actor": td3.actor.flat, "critics": td3.critics.flat}
-        write_atomically(run_dir / "model.pt", serialize(model))
-    evaluate_now()
-    metrics.close()
-    progress.close()
-    print(f"finished in {run_dir}")
+        if args.save_model:
+            network = {"actor_sizes": td3.actor.sizes, "actor": td3.actor.flat.cpu(), "critics": td3.critics.flat.cpu()}
+            write_atomically(run_dir / "model.pt", serialize({"env_id": args.env_id, **network}))
+        evaluate_now()
+        metrics.close()
+        progress.close()
+        print(f"finished in {run_dir}")
+    except (KeyboardInterrupt, SystemExit):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)  # it stops already
+        progress.print(f"stopped at global_step {global_step}: {how_to_resume(run_dir)}")
+        raise
 
 
 if __name__ == "__main__":

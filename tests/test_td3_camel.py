@@ -199,7 +199,7 @@ def test_the_replay_holds_native_units(train, td3_camel):
     """Pendulum's torques lie in [-2, 2]: an interval's half-width is 0.3 * 2 where the mask applied, and else 2."""
     run_dir = train("--env-id", "Pendulum-v1", "--prior", "random", "--total-timesteps", "300", "--checkpoint-every", "200")
     replay = td3_camel.Replay(300, 3, 1)
-    replay.read_from(run_dir / "replay.bin", 200)
+    replay.load(run_dir / "replay.bin", 200)
     action, center, half_width = (replay.rows[:200, replay.fields[i]] for i in (1, 5, 6))
     assert np.all(np.abs(action - center) <= half_width + 1e-6)
     assert np.abs(action).max() > 1.2
@@ -246,20 +246,23 @@ def fails(*arguments: str, **options) -> str:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--env-id", "Nonesuch-v4"], "--env-id Nonesuch-v4"),
+        (["--env-id", "Nonesuch-v4"], "priors are shipped for Ant-v4"),
         (["--env-id", "Pendulum-v1"], "no prior is shipped for --env-id Pendulum-v1 (shipped: Ant-v4"),
-        (["--env-id", "CartPole-v1", "--prior", "none"], "TD3 needs a Box action space with finite bounds"),
+        (["--env-id", "CartPole-v1", "--prior", "none"], "TD3 needs a Box action space of floats with finite bounds"),
         (["--env-id", "llmwrappers-tests/Unbounded-v0", "--prior", "random"], "with finite bounds"),
         (["--prior", "Ant-v9"], "no prior named 'Ant-v9'"),
         (["--prior", "missing.py"], "missing.py"),
         (["--prior", "empty.py"], "policy"),
         (["--prior", "expert:empty.py"], "is no model.pt of this script"),
         (["--candidate", "6"], "candidate must be one of [1, 2, 3, 4, 5]"),
-        (["--radius", "0"], "radius must lie in (0, 2]"),
+        (["--radius", "0"], "--radius must be in (0, 2], got 0.0"),
         (["--radius", "2.5"], "got 2.5"),
-        (["--mask-fraction", "1.5"], "mask_fraction must lie in [0, 1], got 1.5"),
+        (["--mask-fraction", "1.5"], "--mask-fraction must be in [0, 1], got 1.5"),
         (["--total-timesteps", "0"], "--total-timesteps must be at least 1, got 0"),
         (["--resume", "nowhere"], "--resume nowhere: no run of this script"),
+        (["--resume", ""], "no run of this script"),
+        (["--gamma", "nan"], "--gamma must be in [0, 1], got nan"),
+        (["--env-id", "CartPole-v1", "--capture-video", "--prior", "none"], "TD3 needs a Box"),
         (["--runs-dir", "empty.py/runs"], "cannot make the run folder"),
     ],
 )
@@ -279,6 +282,42 @@ def test_resume_refuses_other_arguments(train, td3_camel):
     run_dir = train("--env-id", "llmwrappers-tests/OneStep-v0", "--prior", "none", "--total-timesteps", "200")
     with pytest.raises(td3_camel.UserError, match=r"--gamma 0\.5: the run in .* has 0\.99"):
         td3_camel.main(["--resume", str(run_dir), "--gamma", "0.5"])
+
+
+@pytest.mark.parametrize(
+    ("file", "damage", "message"),
+    [
+        ("args.json", b"{}", "no run of this script"),
+        ("checkpoint.pt", b"half", "damaged or of another run"),
+        ("replay.bin", b"half", "damaged or of another run"),
+        ("metrics.csv", b"global_step", "is shorter than the checkpoint"),
+    ],
+)
+def test_resume_refuses_a_damaged_run_folder(train, td3_camel, file, damage, message):
+    run_dir = train(
+        "--env-id", "llmwrappers-tests/OneStep-v0", "--prior", "none", "--total-timesteps", "300", "--checkpoint-every", "100",
+    )  # fmt: skip
+    (run_dir / file).write_bytes(damage)
+    with pytest.raises(td3_camel.UserError, match=message):
+        td3_camel.main(["--resume", str(run_dir)])
+
+
+def test_resume_refuses_a_changed_prior(train, td3_camel, tmp_path):
+    prior = tmp_path / "mine.py"
+    prior.write_text("def policy(obs):\n    return [0.1]\n")
+    run_dir = train("--env-id", "llmwrappers-tests/OneStep-v0", "--prior", str(prior), "--total-timesteps", "200")
+    prior.write_text("def policy(obs):\n    return [0.2]\n")
+    with pytest.raises(td3_camel.UserError, match="no longer the file that the run began with"):
+        td3_camel.main(["--resume", str(run_dir)])
+
+
+def test_evaluation_leaves_training_alone(train):
+    """Training does the same however often it is evaluated."""
+    settings = ("--env-id", "Hopper-v4", "--total-timesteps", "400", "--mask-fraction", "1.0")
+    often, seldom = (train(*settings, "--eval-every", every) for every in ("37", "1000"))
+    assert torch.equal(torch.load(often / "model.pt")["actor"], torch.load(seldom / "model.pt")["actor"])
+    without_evaluations = [[row for row in metrics_of(d) if not row[1].startswith("eval/")] for d in (often, seldom)]
+    assert without_evaluations[0] == without_evaluations[1]
 
 
 def test_a_full_disk_ends_with_a_message_and_keeps_the_last_checkpoint(tmp_path):
@@ -305,7 +344,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path):
         process.send_signal(number)
         out, err = process.communicate(timeout=60)
         assert process.returncode == code
-        assert "goes on from the last checkpoint" in out
+        assert "starts it again" in out
         assert "Traceback" not in err
 
 
