@@ -128,8 +128,8 @@ def train_baseline(gated, env_id: str, args: Args, name: str) -> None:
         model = TD3("MlpPolicy", gated(env), **settings)
         sizes = [sum(p.numel() for p in network.parameters()) for network in (model.actor, model.critic)]
     else:
-        import jax
-        import sbx
+        import jax  # pyright: ignore[reportMissingImports]
+        import sbx  # pyright: ignore[reportMissingImports]
 
         model = sbx.TD3("MlpPolicy", gated(env), **settings)
         states = (model.policy.actor_state, model.policy.qf_state)
