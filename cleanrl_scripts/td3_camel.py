@@ -201,6 +201,15 @@ def make_env(args: Args, video_dir: Path | None = None) -> gym.Env:
     return env
 
 
+def native_action_space(env: gym.Env) -> Box:
+    """The space that make_env's mask or rescaling stands on: the units of the actions in the replay buffer."""
+    while not isinstance(env, LLMActionMask | gym.wrappers.RescaleAction):
+        assert isinstance(env, gym.Wrapper)
+        env = env.env
+    assert isinstance(env.env.action_space, Box)
+    return env.env.action_space
+
+
 def evaluate(env: gym.Env, act, args: Args, mask_epsilon: float, name: str) -> float:
     """Mean return of the deterministic policy over the same seeded episodes every time."""
     if args.prior != "none":
@@ -755,8 +764,7 @@ def how_to_resume(run_dir: Path) -> str:
 
 def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) -> None:
     masked = args.prior != "none"
-    space = env.unwrapped.action_space
-    assert isinstance(space, Box)
+    space = native_action_space(env)
     observation_dim, action_dim = flatdim(env.observation_space), flatdim(space)
     _, full_half_width = interval({}, space.low, space.high)
 

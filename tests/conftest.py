@@ -80,6 +80,13 @@ class DictOneStep(OneStep):
 gym.register("llmwrappers-tests/DictOneStep-v0", entry_point=DictOneStep, disable_env_checker=True)
 
 
+gym.register(
+    "llmwrappers-tests/Rescaled-v0",
+    entry_point=lambda: gym.wrappers.RescaleAction(gym.make("Pendulum-v1"), np.float32(-5.0), np.float32(5.0)),
+    disable_env_checker=True,
+)
+
+
 class Unbounded(OneStep):
     """An action space that no mask can serve."""
 

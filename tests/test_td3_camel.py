@@ -209,6 +209,20 @@ def test_the_replay_holds_native_units(train, td3_camel):
     assert np.all(half_width[center == 0.0] == 2.0)
 
 
+def test_native_is_what_the_outermost_action_wrapper_stands_on(train, td3_camel):
+    """An environment that comes wrapped: its actions lie in [-5, 5], those of the innermost environment in [-2, 2]."""
+    for prior in ("none", "random"):
+        run_dir = train(
+            "--env-id", "llmwrappers-tests/Rescaled-v0", "--prior", prior, "--total-timesteps", "300",
+            "--checkpoint-every", "200",
+        )  # fmt: skip
+        replay = td3_camel.Replay(300, 3, 1)
+        replay.load(run_dir / "replay.bin", 200)
+        action, half_width = (replay.rows[:200, replay.fields[i]] for i in (1, 6))
+        assert half_width.max() == 5.0
+        assert 4.0 < np.abs(action).max() <= 5.0
+
+
 def test_a_prior_sees_dict_observations_unflattened(train, tmp_path):
     prior = tmp_path / "by_name.py"
     prior.write_text("def policy(obs):\n    return [obs['position'][0]]\n")
