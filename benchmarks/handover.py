@@ -120,7 +120,7 @@ def plot(rows: list[dict[str, str]], path: Path) -> None:
 
 
 def main(
-    seeds: int = 3, jobs: int = 2, collect_only: bool = False, env_ids: tuple[str, ...] = ("Ant-v4", "Walker2d-v4")
+    seeds: int = 3, jobs: int = 2, collect_only: bool = False, env_ids: tuple[str, ...] = ("Ant-v4", "Hopper-v4", "Walker2d-v4")
 ) -> None:
     """Runs, collects and plots.
 

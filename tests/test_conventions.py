@@ -152,6 +152,23 @@ def test_the_readme_describes_a_class_with_the_first_line_of_its_docstring(name)
     assert rows == [first_line(CLASSES[name])]
 
 
+def test_the_python_in_the_readme_runs():
+    around_any_environment, own_policy = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    namespace = {}
+    exec(around_any_environment, namespace)
+    assert namespace["info"]["mask_active"]
+    assert namespace["env"].step(np.zeros(1, np.float32))[4]["prior_faults"] == 0
+    exec(own_policy, namespace)
+    assert len(namespace["policy"](np.array([1.0, 0.0, 0.5]))) == 1
+
+
+def test_every_path_in_the_readme_exists():
+    readme = (ROOT / "README.md").read_text("utf-8")
+    paths = re.findall(r"(?:benchmarks|cleanrl_scripts|tests|llmwrappers)/[\w./]*\w", readme)
+    assert len(paths) > 5
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
 # ----------------------------------------------------------------------------------------------------------------- specs
 
 POLICY = "import numpy as np\n\ndef policy(obs):\n    return np.sin(7 * obs[:1])\n"
