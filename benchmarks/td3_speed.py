@@ -16,12 +16,10 @@ one, while JAX's suffer little: the ratios then mean nothing either. Linux only.
 """
 
 import contextlib
-import datetime
 import importlib
 import importlib.metadata
 import multiprocessing
 import os
-import platform
 import statistics
 import sys
 import tempfile
@@ -36,6 +34,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import tyro
+from machine import describe_machine
 
 warnings.filterwarnings("ignore", message=".*is out of date", category=DeprecationWarning)
 
@@ -295,22 +294,11 @@ def print_table(rows: list[list[str]]) -> None:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def describe_machine() -> str:
-    """CPU model, versions and date."""
-    model = platform.processor()
-    with contextlib.suppress(OSError):
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), model)
-    packages = ("torch", "stable-baselines3", "sbx-rl", "jax", "gymnasium", "mujoco", "numpy")
-    versions = ", ".join(f"{package} {importlib.metadata.version(package)}" for package in packages)
-    return f"{datetime.date.today()}, {model}, {os.cpu_count()} cores\npython {platform.python_version()}, {versions}"
-
-
 def main(args: Args) -> None:
     cores = sorted(os.sched_getaffinity(0))
     if max(args.threads) > len(cores):
         sys.exit(f"td3_speed.py: error: --threads {max(args.threads)}: this process may use {len(cores)} cores")
-    print(describe_machine())
+    print(describe_machine("torch", "stable-baselines3", "sbx-rl", "jax", "gymnasium", "mujoco", "numpy"))
     print(f"median (least-greatest) of {args.rounds} rounds of {args.steps} steps, after {args.fill + args.warmup} steps\n")
     if os.getloadavg()[0] > 0.5:
         print(

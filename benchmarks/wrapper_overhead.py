@@ -7,23 +7,18 @@ of calling it is measured alone and taken off. The contestants take turns in eve
 rounds of the difference to the bare environment in the same round.
 """
 
-import contextlib
-import datetime
-import importlib.metadata
-import os
-import platform
 import statistics
 import subprocess
 import sys
 import time
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
 import tyro
 from gymnasium.spaces import Box
+from machine import describe_machine
 
 from llmwrappers import EpsilonMaskSchedule, LLMActionMask, load_prior
 
@@ -129,16 +124,6 @@ def import_seconds(processes: int) -> tuple[float, float]:
     return statistics.median(seconds["gymnasium"][1:]), statistics.median(seconds["llmwrappers"][1:])
 
 
-def describe_machine() -> str:
-    """CPU model, versions and date."""
-    model = platform.processor()
-    with contextlib.suppress(OSError):
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), model)
-    versions = ", ".join(f"{package} {importlib.metadata.version(package)}" for package in ("gymnasium", "numpy", "mujoco"))
-    return f"{datetime.date.today()}, {model}, {os.cpu_count()} cores\npython {platform.python_version()}, {versions}"
-
-
 def verdict(value: float, goal: float | None) -> str:
     return "" if goal is None else f"goal {goal:g}: {'met' if value <= goal else 'missed'}"
 
@@ -151,7 +136,7 @@ def main(steps: int = 20_000, rounds: int = 15, processes: int = 11) -> None:
         rounds: rounds
         processes: fresh processes for each import
     """
-    print(describe_machine(), "\n")
+    print(describe_machine("gymnasium", "numpy", "mujoco"), "\n")
     print("microseconds added to a step, without the prior's own time: median (least-greatest) of the rounds")
     for observation_dim, action_dim in ((11, 3), (27, 8)):
         for name, values in measure(observation_dim, action_dim, steps, rounds).items():

@@ -40,6 +40,7 @@ from torch.utils.tensorboard import SummaryWriter
 from tqdm import tqdm
 
 from llmwrappers import EpsilonMaskSchedule, LLMActionMask, to_native
+from llmwrappers.bounds import center_and_half_width
 from llmwrappers.priors import shipped_priors
 
 
@@ -217,13 +218,13 @@ def evaluate(env: gym.Env, act, args: Args, mask_epsilon: float, name: str) -> f
         env.set_wrapper_attr("prior_faults_in_a_row", 0, force=False)
     if args.capture_video:
         env.set_wrapper_attr("name_prefix", name, force=False)
-    returns = []
+    returns, shape = [], env.action_space.shape
     for episode in range(args.eval_episodes):
         observation, _ = env.reset(seed=args.seed + 10_000 + episode)
         episodic_return, done = 0.0, False
         while not done:
             x = act(observation.astype(np.float32))
-            observation, reward, terminated, truncated, _ = env.step(x.reshape(env.action_space.shape))
+            observation, reward, terminated, truncated, _ = env.step(x.reshape(shape))
             episodic_return += float(reward)
             done = terminated or truncated
         returns.append(episodic_return)
@@ -707,8 +708,8 @@ def choose_matmul(precision: str) -> str:
 
 def interval(info: dict, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Center and half-width of the next action's interval; without a mask it is the whole space."""
-    low, high = info.get("action_low", low), info.get("action_high", high)
-    return ((low + high) * 0.5).ravel(), ((high - low) * 0.5).ravel()
+    center, half_width = center_and_half_width(info.get("action_low", low), info.get("action_high", high))
+    return center.ravel(), half_width.ravel()
 
 
 def main(argv: list[str] | None = None) -> None:
