@@ -107,9 +107,11 @@ class Args:
 
     # The mask
     prior: str = "shipped"
-    """shipped (the one for env_id) | none | random | a shipped prior's name | path/to/policy.py | expert:MODEL.pt"""
+    """shipped (env_id's) | none | random | a shipped prior's name | FILE.py | trusted:FILE.py | expert:MODEL.pt"""
     candidate: int | None = None
     """which of a shipped prior's candidates (its default one if not given)"""
+    isolation: Literal["inprocess", "process"] = "inprocess"
+    """where the code of a prior is played: checked and guarded in this process, or in a locked process of its own"""
     radius: float = 0.3
     """half-width of the interval around the prior's action, as a fraction of half the action range, in (0, 2]"""
     mask_fraction: float = 0.2
@@ -190,7 +192,7 @@ def make_env(args: Args, video_dir: Path | None = None) -> gym.Env:
         elif prior.startswith("expert:"):
             prior = expert_prior(prior.removeprefix("expert:"), env.observation_space, space)
         try:
-            env = LLMActionMask(env, prior, args.radius, gate=args.gate, candidate=args.candidate)
+            env = LLMActionMask(env, prior, args.radius, gate=args.gate, candidate=args.candidate, isolation=args.isolation)
         except (ValueError, TypeError, OSError, gym.error.Error) as error:
             raise UserError(f"--env-id {args.env_id} --prior {args.prior}: {error}") from None
     if not (isinstance(env.observation_space, Box) and len(env.observation_space.shape) == 1):
@@ -592,7 +594,7 @@ def serialize(state: dict) -> memoryview:
 
 def prior_hash(args: Args) -> str | None:
     """The hash of the file that the prior is read from, if it is the user's own."""
-    path = Path(args.prior.removeprefix("expert:"))
+    path = Path(args.prior.removeprefix("expert:").removeprefix("trusted:"))
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
 
 

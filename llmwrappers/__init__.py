@@ -23,7 +23,9 @@ executed_action             step        the action space's (float32) what the en
 from llmwrappers.action_bounds_observation import ActionBoundsObservation
 from llmwrappers.bounds import interval_around, to_native, to_normalized
 from llmwrappers.epsilon_mask_schedule import EpsilonMaskSchedule
+from llmwrappers.generated_policy import GeneratedPolicy, check_policy, vet_policy
 from llmwrappers.llm_action_mask import LLMActionMask
+from llmwrappers.policy_language import PolicyFault, PolicyRejected
 from llmwrappers.priors import PriorPolicy, load_prior
 from llmwrappers.vector import transition_info
 
@@ -32,11 +34,16 @@ __version__ = "0.1.0"
 __all__ = [
     "ActionBoundsObservation",
     "EpsilonMaskSchedule",
+    "GeneratedPolicy",
     "LLMActionMask",
+    "PolicyFault",
+    "PolicyRejected",
     "PriorPolicy",
+    "check_policy",
     "interval_around",
     "load_prior",
     "to_native",
     "to_normalized",
     "transition_info",
+    "vet_policy",
 ]

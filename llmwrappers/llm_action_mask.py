@@ -50,18 +50,21 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
 
     Args:
         env: a bounded Box or a Discrete action space; any observation, handed to the prior as it is (a copy)
-        prior: a name of a shipped prior ("Ant-v4"), a path to a Python file that defines ``policy``, or a callable
+        prior: a name of a shipped prior ("Ant-v4"), a path to a Python file that defines ``policy`` (see ``load_prior``),
+            or a callable
         radius: half-width as a fraction of half the action range, in (0, 2]; 2 is the whole space around any centre
         mask_epsilon: probability in [0, 1] that the mask applies; an attribute, so that a schedule can set it
         mapping: "rescale" or "project"
         gate: "step" or "episode", how often the gate is drawn
         candidate: which of a shipped prior's candidates; its default candidate if None
+        isolation: where the code of a name or a path is played, "inprocess" or in a locked "process" of its own
 
     Raises:
         gymnasium.error.InvalidBound: ``radius`` outside (0, 2]
         gymnasium.error.InvalidProbability: ``mask_epsilon`` outside [0, 1]
-        ValueError: an action space without finite bounds, a second mask, unknown ``mapping``, ``gate``, ``prior`` or
-            ``candidate``
+        ValueError: an action space without finite bounds, a second mask, unknown ``mapping``, ``gate``, ``prior``,
+            ``candidate`` or ``isolation``
+        PolicyRejected: a prior whose code could do more than compute
         TypeError: an action space that is neither Box nor Discrete
 
     Example:
@@ -89,6 +92,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         mapping: str = "rescale",
         gate: str = "step",
         candidate: int | None = None,
+        isolation: str = "inprocess",
     ):
         space = env.action_space
         if isinstance(space, Box):
@@ -113,7 +117,10 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         # What a spec can hold: JSON's types.
         prior, radius = os.fspath(prior) if isinstance(prior, os.PathLike) else prior, float(radius)
         self.mask_epsilon = mask_epsilon
-        self._prior = load_prior(prior, candidate)
+        action_dim = space.shape if isinstance(space, Box) else int(space.n)
+        if isolation == "process" and env.observation_space.shape is None:
+            raise ValueError(f"isolation='process' needs observations that are arrays, got {env.observation_space}")
+        self._prior = load_prior(prior, candidate, isolation, action_dim)
 
         RecordConstructorArgs.__init__(
             self,
@@ -123,6 +130,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
             mapping=mapping,
             gate=gate,
             candidate=candidate,
+            isolation=isolation,
         )
         gym.Wrapper.__init__(self, env)
 
@@ -201,7 +209,9 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
                 mask[action - space.start] = 1
         else:
             mask = np.asarray(answer)
-            if mask.shape != (space.n,) or mask.dtype not in (np.bool_, np.int8) or not np.isin(mask, (0, 1)).all():
+            # No other integers: they could be meant as the actions themselves.
+            kinds = (np.bool_, np.int8, np.float64)
+            if mask.shape != (space.n,) or mask.dtype not in kinds or not np.isin(mask, (0, 1)).all():
                 raise ValueError(f"the prior returned {answer!r}; it must be a set or a vector of {space.n} truth values")
             mask = mask.astype(np.int8)
         if not mask.any():

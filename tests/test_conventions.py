@@ -23,7 +23,10 @@ STANDARD = set(sys.stdlib_module_names)
 # Folder -> what it may import beside the standard library; inside a function, the second set too.
 MAY_IMPORT = {
     "llmwrappers": ({"numpy", "gymnasium", "llmwrappers"}, set()),
-    "local_llm": ({"numpy", "gymnasium", "llmwrappers", "local_llm"}, {"torch", "transformers"}),
+    "local_llm": (
+        {"numpy", "gymnasium", "llmwrappers", "local_llm"},
+        {"torch", "transformers", "accelerate", "huggingface_hub", "llguidance"},
+    ),
     "cleanrl_scripts": ({"torch", "tyro", "numpy", "gymnasium", "llmwrappers", "tqdm"}, {"wandb", "moviepy"}),
     "prompts": (set(), set()),
 }

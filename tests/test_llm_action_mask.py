@@ -466,7 +466,7 @@ class TestDiscrete:
             np.ones(4, bool),
             np.ones((3, 1), bool),
             np.array([0, 2]),
-            np.array([1.0, 0.0, 1.0]),
+            np.array([1.0, 0.0, 0.5]),
             1,
             None,
             KeyError("x"),

@@ -11,25 +11,39 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from llmwrappers.generated_policy import GeneratedPolicy
+from llmwrappers.policy_language import PolicyRejected
+
 PriorPolicy = Callable[[Any], Any]
 """An observation (raw, usually an array) -> an action in native units; on a Discrete space, the allowed actions."""
 
 
-def load_prior(prior: str | os.PathLike[str] | PriorPolicy, candidate: int | None = None) -> PriorPolicy:
+TRUSTED = "trusted:"
+
+
+def load_prior(
+    prior: str | os.PathLike[str] | PriorPolicy,
+    candidate: int | None = None,
+    isolation: str = "inprocess",
+    action_dim: int | tuple[int, ...] | None = None,
+) -> PriorPolicy:
     """Returns the prior policy that a name, a path to a Python file or a callable stands for.
 
     A name is the id of an environment with a shipped prior ("Ant-v4"; the same code serves "Ant-v5"), and ``candidate``
-    chooses among the policies shipped for it. A path names a Python file that defines ``policy``; a callable is
-    returned as it is. A file is executed anew at each load, so that two loads share no state, and with your rights:
-    load only files that you trust.
+    chooses among the policies shipped for it. A path names a Python file that defines ``policy``. Both are played by a
+    GeneratedPolicy, which refuses code that could do anything but compute. For code of your own that does more, write
+    ``"trusted:path/to/policy.py"``: it is executed as it is, with your rights. A callable is returned as it is.
 
     Args:
         prior: a name, a path (a string that ends in .py is always a path) or a callable
         candidate: which of the shipped policies, counted from 1; the default of ``provenance.json`` if None
+        isolation: "inprocess" or "process": where the code of a name or a path is played (see GeneratedPolicy)
+        action_dim: how many numbers an action has, or its shape; "process" needs it
 
     Raises:
         ValueError: a string that is neither a shipped name nor a file, an unknown ``candidate``, a ``candidate`` with
-            a path or a callable, a file that cannot be executed or does not define a callable ``policy``
+            a path or a callable, a trusted file that cannot be executed or does not define a callable ``policy``
+        PolicyRejected: a file whose code is not written in the language of policies; a ValueError, too
         FileNotFoundError: a path to a file that does not exist
         TypeError: ``prior`` is neither a string, a path nor a callable
 
@@ -44,16 +58,17 @@ def load_prior(prior: str | os.PathLike[str] | PriorPolicy, candidate: int | Non
         chosen = str(default if candidate is None else candidate)
         if chosen not in map(str, candidates):
             raise ValueError(f"candidate must be one of {candidates} for the prior {prior!r}, got {candidate!r}")
-        return _load_file(folder / f"policy-{chosen}.py")
+        return _load_file(folder / f"policy-{chosen}.py", isolation, action_dim)
     if candidate is not None:
         raise ValueError(
             f"candidate chooses among the shipped policies of {', '.join(shipped_priors())}; "
             f"got candidate={candidate!r} with prior={prior!r}"
         )
     if isinstance(prior, str | os.PathLike):
-        path = Path(prior)
+        is_trusted = isinstance(prior, str) and prior.startswith(TRUSTED)
+        path = Path(str(prior).removeprefix(TRUSTED) if is_trusted else prior)
         if path.is_file():
-            return _load_file(path)
+            return _execute_file(path) if is_trusted else _load_file(path, isolation, action_dim)
         if isinstance(prior, str) and path.suffix != ".py":
             raise ValueError(
                 f"no prior named {prior!r}: it is not a file, and the shipped ones are {', '.join(shipped_priors())}"
@@ -92,7 +107,19 @@ def _candidates(folder: Path) -> tuple[list[int], int]:
     return sorted(int(number) for number in provenance["candidates"]), provenance["default"]["candidate"]
 
 
-def _load_file(path: Path) -> PriorPolicy:
+def _load_file(path: Path, isolation: str, action_dim: int | tuple[int, ...] | None) -> PriorPolicy:
+    try:
+        return GeneratedPolicy(path.read_text("utf-8"), action_dim, isolation)
+    except UnicodeDecodeError as error:
+        raise PolicyRejected(None, f"{str(path)!r} is not text in UTF-8: {error}") from None
+    except PolicyRejected as rejected:
+        raise PolicyRejected(
+            rejected.line,
+            f"{rejected.reason} (in {str(path)!r}; if you wrote this file and trust it, 'trusted:{path}' executes it as it is)",
+        ) from None
+
+
+def _execute_file(path: Path) -> PriorPolicy:
     try:
         # dont_inherit: this module's __future__ imports must never change what the file means.
         code = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
