@@ -136,3 +136,82 @@ def load_script(path: Path):
 @pytest.fixture(scope="session")
 def td3_camel():
     return load_script(ROOT / "cleanrl_scripts" / "td3_camel.py")
+
+
+CHAT_TEMPLATE = """\
+{% for message in messages %}<|im_start|>{{ message.role }}
+{{ message.content }}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% if not enable_thinking %}<think>
+
+</think>
+
+{% endif %}{% endif %}"""
+
+
+def train_tiny_model(folder: Path, lessons: dict[str, list[str]], thinking: bool = False) -> Path:
+    """Saves a tiny model that answers each prompt with one of its replies, all equally likely; seconds for short texts."""
+    import torch
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+
+    bpe = Tokenizer(models.BPE())
+    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bpe.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=1000,
+        special_tokens=["<|pad|>", "<|im_start|>", "<|im_end|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    bpe.train_from_iterator([text for prompt, replies in lessons.items() for text in (prompt, *replies)], trainer)
+    bpe.add_tokens(["<think>", "</think>"])
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=bpe, pad_token="<|pad|>", eos_token="<|im_end|>", chat_template=CHAT_TEMPLATE
+    )
+    torch.manual_seed(0)
+    config = Qwen3Config(
+        vocab_size=len(tokenizer),
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=16,
+        max_position_embeddings=4096,
+        eos_token_id=tokenizer.eos_token_id,
+    )
+    model = Qwen3ForCausalLM(config)
+    rows = []
+    for prompt, replies in lessons.items():
+        asked = tokenizer.apply_chat_template(
+            [{"role": "user", "content": prompt}], add_generation_prompt=True, enable_thinking=thinking, return_dict=False
+        )
+        rows += [(asked, tokenizer(reply + tokenizer.eos_token)["input_ids"]) for reply in replies]
+    length = max(len(asked) + len(answer) for asked, answer in rows)
+    pad = [0] * length
+    input_ids = torch.tensor([(asked + answer + pad)[:length] for asked, answer in rows])
+    labels = torch.tensor([([-100] * len(asked) + answer + [-100] * length)[:length] for asked, answer in rows])
+    # Which reply comes is all that remains unknown.
+    bits = sum(len(replies) * float(np.log(len(replies))) for replies in lessons.values())
+    least = bits / sum(len(answer) for _, answer in rows)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=6e-3, betas=(0.9, 0.95))
+    for _ in range(500):
+        loss = model(input_ids=input_ids, labels=labels).loss
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if loss.item() < least + 0.003:
+            break
+    else:
+        raise AssertionError(f"the tiny model has not learned its replies: loss {loss.item():.4f}, at best {least:.4f}")
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_model():
+    """``tiny_model(folder, {prompt: [reply, ...]})``: a folder that transformers loads like any other model."""
+    pytest.importorskip("transformers")
+    return train_tiny_model

@@ -1,0 +1,1 @@
+"""Asks a language model once, offline, and checks what it answers."""

@@ -1,0 +1,389 @@
+"""Renders the prompt that asks a language model for a policy: documentation, MuJoCo model and facts of one environment.
+
+::
+
+    python -m local_llm.render --env-id Hopper-v4
+
+The text is ``prompts/camel.md``. There ``{name}`` is a value, and what stands between ``<<`` and ``>>`` is left out where
+one of its values is missing. What the environment's documentation lacks comes from a file of facts, ``prompts/*.toml``;
+without one, the prompt is made of the documentation and the spaces alone.
+
+The keys of such a file, in order::
+
+    serves              ids of the environments that the facts are about
+    module              optional: the module that registers them ("ale_py")
+    expertise           "You are an expert in ..."
+    goal                "It must ...": what the policy should do, in words
+    reason              "First reason step by step: ..."
+    without_memory      one sentence: what to derive from the observation, because a policy remembers nothing
+    time_step           optional: control time step in seconds, for an environment that has no ``dt``
+    episode_steps       steps after which an episode is truncated
+    observation_note    optional: stands beside the shape of the observation
+    observation_shape   optional: for an observation of more axes than one; the entries then index the first axis
+    notes               optional: further lines of facts
+    lists_entries       optional: true shows the entries below, because the documentation does not list them
+    sections_left_out   optional: headings of the documentation that do not hold for this environment
+    model_shown         optional: { file = file to show in its place } for the MuJoCo model
+    states_not_allowed  optional: false leaves out the rule on what the code may not contain
+    observation         [{ index, name, unit, meaning, terminates_outside }]
+    action              [{ index, name, unit, low, high, meaning }]
+
+``index`` is a number or ``[first, last]``; together they count from 0 to the end without a gap. ``unit`` is what 1 stands
+for: "rad", "5 m/s", or "1" where there is none. ``terminates_outside`` is optional: ``[low, high]``, the episode ends, as a
+failure, when the entry leaves this interval. A discrete action has neither ``low`` nor ``high``.
+
+Spaces, time step and length of an episode are the environment's own wherever it knows them.
+"""
+
+import argparse
+import dataclasses
+import importlib
+import inspect
+import re
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.envs.registration import load_env_creator, parse_env_id
+from gymnasium.error import DependencyNotInstalled
+from gymnasium.spaces import Box, Discrete
+
+# Beside local_llm, in a checkout and when installed.
+PROMPTS = Path(__file__).parents[1] / "prompts"
+# LLMActionMask's default, a fraction of half the action range.
+RADIUS = 0.3
+# Sections of a docstring that are no help to a policy.
+LEFT_OUT = ("Arguments", "Version History", "References", "Credits")
+# What llmwrappers.generated_policy refuses and models like to write.
+NOT_ALLOWED = "`while`, `try`, `with`, `global`, classes, decorators, recursion, printing"
+
+
+class FactsError(ValueError):
+    """Says which file of facts is wrong, and what in it."""
+
+
+class MissingFact(FactsError):
+    """Says which file of facts lacks which key."""
+
+
+class FactsDoNotFit(FactsError):
+    """Says where the facts differ from the environment as it was made."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ObservationEntry:
+    """One entry of the observation, or a block of them."""
+
+    index: range
+    name: str
+    unit: str
+    meaning: str
+    terminates_outside: tuple[float, float] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class ActionEntry:
+    """One entry of a continuous action, or one of the discrete actions, which have no bounds."""
+
+    index: range
+    name: str
+    unit: str
+    meaning: str
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What a file of facts says; the keys are described at the top of this module."""
+
+    serves: list[str]
+    module: str | None = None
+    expertise: str
+    goal: str
+    reason: str
+    without_memory: str
+    time_step: float | None = None
+    episode_steps: int
+    observation_note: str | None = None
+    observation_shape: list[int] | None = None
+    notes: list[str] = dataclasses.field(default_factory=list)
+    lists_entries: bool = False
+    sections_left_out: list[str] = dataclasses.field(default_factory=list)
+    model_shown: dict[str, str] = dataclasses.field(default_factory=dict)
+    states_not_allowed: bool = True
+    observation: list[ObservationEntry]
+    action: list[ActionEntry]
+
+
+def render_prompt(env_id: str, **make_kwargs: Any) -> str:
+    """Returns the prompt for an environment as ``gym.make(env_id, **make_kwargs)`` makes it.
+
+    Raises:
+        MissingFact: a file of facts lacks a key
+        FactsDoNotFit: with ``make_kwargs`` the spaces are others than those that the facts describe
+        FactsError: a file of facts is not valid
+        TypeError: an action space that is neither a bounded Box nor Discrete
+        gymnasium.error.Error: no such environment, or a package that it needs is not installed
+
+    Example:
+        >>> print(render_prompt("Pendulum-v1")[:109])
+        You are an expert in control. Write a hand-coded controller for the Gymnasium environment `Pendulum-v1`.
+        <BLANKLINE>
+        # E
+    """
+    module = next((facts.module for _, facts in _serving(env_id) if facts.module), None)
+    try:
+        if module:
+            importlib.import_module(module)
+        env = gym.make(env_id, disable_env_checker=True, **make_kwargs)
+    except ImportError as error:
+        raise DependencyNotInstalled(f"{env_id} needs a package that is not installed as it should be: {error}") from error
+    try:
+        template = (PROMPTS / "camel.md").read_text("utf-8").removesuffix("\n")
+        return fill(template, {**_environment_values(env, make_kwargs), **_facts_values(load_facts(env))})
+    finally:
+        env.close()
+
+
+def fill(template: str, values: dict[str, Any]) -> str:
+    """Puts values into a template; what stands between ``<<`` and ``>>`` is left out where one of its values is None.
+
+    Example:
+        >>> fill("{a}<< and {b}>>.", {"a": 1, "b": 2}), fill("{a}<< and {b}>>.", {"a": 1, "b": None})
+        ('1 and 2.', '1.')
+    """
+    placeholder = re.compile(r"\{(\w+)\}")
+    for key in placeholder.findall(template):
+        if key not in values:
+            raise MissingFact(f"the template asks for {{{key}}}, which is none of {', '.join(values)}")
+
+    def part(match: re.Match) -> str:
+        return "" if any(values[key] is None for key in placeholder.findall(match[1])) else match[1]
+
+    # The values go in last and at once: they may hold << and { themselves.
+    template = re.sub(r"<<(.*?)>>", part, template, flags=re.DOTALL)
+    return placeholder.sub(lambda match: str(values[match[1]]), template)
+
+
+# ----------------------------------------------------------------------------------------------------------------- facts
+
+
+def load_facts(env: gym.Env) -> Facts | None:
+    """Returns the facts about an environment, or None if no file names its id.
+
+    Raises:
+        MissingFact: a file of facts lacks a key
+        FactsDoNotFit: files name the id, but none of them describes the spaces of ``env``
+        FactsError: a file of facts is not valid
+
+    Example:
+        >>> facts = load_facts(gym.make("Pendulum-v1"))
+        >>> [(entry.name, entry.unit) for entry in facts.observation]
+        [('cos(theta)', '1'), ('sin(theta)', '1'), ('angular velocity', 'rad/s')]
+    """
+    if env.spec is None:
+        return None
+    misfits = []
+    for path, facts in _serving(env.spec.id):
+        if not (misfit := _misfit(facts, env)):
+            return facts
+        misfits.append(f"{path.name} describes {misfit}")
+    if misfits:
+        raise FactsDoNotFit(f"no facts fit {env.spec.id} as it was made: {'; '.join(misfits)}")
+    return None
+
+
+def _serving(env_id: str) -> list[tuple[Path, Facts]]:
+    """Returns the files that name an environment's id, and the facts in them."""
+    found = []
+    for path in sorted(PROMPTS.glob("*.toml")):
+        try:
+            table = tomllib.loads(path.read_text("utf-8"))
+        except tomllib.TOMLDecodeError as error:
+            raise FactsError(f"{path.name} is not valid TOML: {error}") from error
+        if env_id.rpartition(":")[2] in _required(table, "serves", path):
+            observation = _entries(ObservationEntry, table, "observation", path)
+            action = _entries(ActionEntry, table, "action", path)
+            found.append((path, _build(Facts, {**table, "observation": observation, "action": action}, path)))
+    return found
+
+
+def _required(table: dict, key: str, path: Path, where: str = "") -> Any:
+    if key not in table:
+        raise MissingFact(f"{path.name} lacks the key {key!r}{where}")
+    return table[key]
+
+
+def _entries(cls: type, table: dict, key: str, path: Path) -> list:
+    entries, end = [], 0
+    for item in _required(table, key, path):
+        where = f" in the entry of {key} at {end}"
+        index = _required(item, "index", path, where)
+        first, last = index if isinstance(index, list) else (index, index)
+        if first != end or last < first:
+            raise FactsError(f"{path.name}: an index of {end} should come next in {key}, got {index!r}")
+        end = last + 1
+        entries.append(_build(cls, {**item, "index": range(first, end)}, path, where))
+    return entries
+
+
+def _build(cls: type, table: dict, path: Path, where: str = "") -> Any:
+    fields = {field.name: field for field in dataclasses.fields(cls)}
+    for key in table:
+        if key not in fields:
+            raise FactsError(f"{path.name} has an unknown key {key!r}{where}; known are {', '.join(fields)}")
+    for key, field in fields.items():
+        if field.default is field.default_factory is dataclasses.MISSING:
+            _required(table, key, path, where)
+    return cls(**table)
+
+
+def _misfit(facts: Facts, env: gym.Env) -> str:
+    """Says in which space the facts differ from an environment; nothing if they fit."""
+    space = env.observation_space
+    shape = tuple(facts.observation_shape or [_length(facts.observation)])
+    if shape != space.shape or shape[0] != _length(facts.observation):
+        return f"an observation of shape {shape}, not {space}"
+    space = env.action_space
+    bounds = [(entry.low, entry.high) for entry in facts.action for _ in entry.index]
+    if isinstance(space, Box):
+        fits = len(bounds) == space.shape[0] and space == Box(*np.array(bounds, space.dtype).T, dtype=space.dtype.type)
+    else:
+        fits = isinstance(space, Discrete) and bounds == [(None, None)] * int(space.n)
+    return "" if fits else f"{len(bounds)} actions with the bounds {bounds}, not {space}"
+
+
+def _length(entries: list) -> int:
+    return entries[-1].index.stop if entries else 0
+
+
+# ---------------------------------------------------------------------------------------------------------------- values
+
+
+def _facts_values(facts: Facts | None) -> dict[str, Any]:
+    """Returns the part of the values that comes from facts; without any, words that hold for every environment."""
+    if facts is None:
+        return {
+            "expertise": "control",
+            "goal": "collect as much reward as possible",
+            "reason": "what each entry of the observation is, what each action does and with which sign, which behaviour the "
+            "reward asks for, which targets and gains are sensible, what to do when things go wrong",
+            "without_memory": "What depends on the past must be derived from the observation.",
+            "not_allowed": NOT_ALLOWED,
+            **dict.fromkeys(("observation_note", "notes", "entries")),
+        }
+    return {
+        **{key: getattr(facts, key) for key in ("expertise", "goal", "reason", "without_memory", "observation_note")},
+        "not_allowed": NOT_ALLOWED if facts.states_not_allowed else None,
+        "notes": "\n".join(f"- {note}" for note in facts.notes) or None,
+        "entries": _tables(facts) if facts.lists_entries else None,
+    }
+
+
+def _environment_values(env: gym.Env, make_kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Returns the part of the values that comes from the environment itself, as far as it knows."""
+    facts = load_facts(env)
+    observations, actions = env.observation_space, env.action_space
+    time_step = getattr(env.unwrapped, "dt", facts.time_step if facts else None)
+    steps = (env.spec.max_episode_steps if env.spec else None) or (facts.episode_steps if facts else None)
+    values = {
+        "env_id": env.spec.id if env.spec else type(env.unwrapped).__name__,
+        "documentation": _documentation(env, facts.sections_left_out if facts else []),
+        "xml": _model_xml(env, facts.model_shown if facts else {}),
+        "observation": str(observations),
+        "time_step": f"{time_step:.3g}" if isinstance(time_step, float) else None,
+        "episode_length": f"at most {steps} steps" if steps else "until it terminates",
+        "arguments": ", ".join(f"{key}={value!r}" for key, value in make_kwargs.items()) or None,
+        **dict.fromkeys(("observation_bounds", "action_shape", "action_bounds", "half_width", "n_actions", "first_action")),
+    }
+    if isinstance(observations, Box):
+        values["observation"] = f"numpy {observations.dtype} array of shape {observations.shape}"
+        if facts is None and (observations.bounded_below | observations.bounded_above).any():
+            values["observation_bounds"] = _bounds(observations)
+    if isinstance(actions, Discrete):
+        return {**values, "n_actions": int(actions.n), "first_action": int(actions.start)}
+    if not (isinstance(actions, Box) and actions.is_bounded()):
+        raise TypeError(f"a prompt needs a bounded Box or a Discrete action space, {values['env_id']} has {actions}")
+    half_width = _numbers(RADIUS * (actions.high.astype(float) - actions.low) / 2)
+    return {**values, "action_shape": actions.shape, "action_bounds": _bounds(actions), "half_width": half_width}
+
+
+def _bounds(space: Box) -> str:
+    low, high = _numbers(space.low), _numbers(space.high)
+    return f"its own interval (low {low}, high {high})" if "[" in low + high else f"[{low}, {high}]"
+
+
+def _numbers(array: np.ndarray) -> str:
+    """Writes an array, as one number if its entries are all the same."""
+    if (array == array.flat[0]).all():
+        return f"{array.flat[0]:.6g}"
+    return np.array2string(array, separator=", ", max_line_width=10_000, formatter={"all": lambda number: f"{number:.6g}"})
+
+
+def _tables(facts: Facts) -> str:
+    """Writes the entries of the observation and of the action as two Markdown tables."""
+    rows = [("Observation", "Name", "Unit", "Meaning", "Episode ends outside"), ("---",) * 5]
+    for entry in facts.observation:
+        ends = str(entry.terminates_outside) if entry.terminates_outside else ""
+        rows.append((_index(entry.index), entry.name, entry.unit, entry.meaning, ends))
+    if not any(row[-1] for row in rows[2:]):
+        rows = [row[:-1] for row in rows]
+    rows += [(), ("Action", "Name", "Unit", "Meaning"), ("---",) * 4]
+    rows += [(_index(entry.index), entry.name, entry.unit, entry.meaning) for entry in facts.action]
+    return "\n".join(f"| {' | '.join(row)} |" if row else "" for row in rows)
+
+
+def _index(index: range) -> str:
+    return f"{index[0]} to {index[-1]}" if len(index) > 1 else f"{index[0]}"
+
+
+def _documentation(env: gym.Env, left_out: list[str]) -> str:
+    """Returns the docstring of the environment's class, without what is no help to a policy.
+
+    Gymnasium documents the versions of an environment together, in the class of the newest: where the class has no
+    docstring of its own, the newest version that has one speaks for it.
+    """
+    text = type(env.unwrapped).__doc__ or (_newest_docstring(env.spec.id) if env.spec else None)
+    if text is None:
+        return "This environment has no documentation.\n"
+    sections = re.split(r"^(?=## )", re.sub(r"<!--.*?-->", "", inspect.cleandoc(text), flags=re.DOTALL), flags=re.MULTILINE)
+    headings = {f"## {name}" for name in (*LEFT_OUT, *left_out)}
+    return "".join(section for section in sections if section.partition("\n")[0].strip() not in headings)
+
+
+def _newest_docstring(env_id: str) -> str | None:
+    namespace, name, _ = parse_env_id(env_id)
+    specs = [spec for spec in gym.registry.values() if (spec.namespace, spec.name) == (namespace, name)]
+    for spec in sorted(specs, key=lambda spec: spec.version or 0, reverse=True):
+        creator = load_env_creator(spec.entry_point) if isinstance(spec.entry_point, str) else spec.entry_point
+        if inspect.isclass(creator) and creator.__doc__:
+            return creator.__doc__
+    return None
+
+
+def _model_xml(env: gym.Env, shown: dict[str, str]) -> str | None:
+    """Returns the MuJoCo model that the environment runs, or what the facts show in its place."""
+    if not (path := getattr(env.unwrapped, "fullpath", None)):
+        return None
+    path = Path(path)
+    return path.with_name(shown.get(path.name, path.name)).read_text("utf-8")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Prints a prompt; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m local_llm.render", description="Prints the prompt for an environment.")
+    parser.add_argument("--env-id", required=True, help="a Gymnasium id, for example Hopper-v4")
+    try:
+        print(render_prompt(parser.parse_args(arguments).env_id))
+    except (gym.error.Error, FactsError, TypeError) as error:
+        print(f"{parser.prog}: {type(error).__name__}: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

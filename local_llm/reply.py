@@ -1,0 +1,79 @@
+"""What asking a model means here: messages and settings go in, replies come out one by one."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+Message = dict[str, str]
+"""``{"role": "system", "user" or "assistant", "content": text}``"""
+
+
+class ModelError(RuntimeError):
+    """Tells why there is no reply (no model, no memory, no server, ...) and what to do about it."""
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How replies are drawn; part of what identifies a recorded one.
+
+    Raises:
+        ValueError: a value outside its range
+    """
+
+    temperature: float = 0.8  # at least 0; 0 takes the most probable token, so that all replies are alike
+    top_p: float = 0.95  # in (0, 1]
+    max_new_tokens: int = 8192  # of the answer
+    seed: int = 0  # of the series of replies
+    thinking: int = 0  # tokens to think before the answer; 0 turns thinking off
+
+    def __post_init__(self) -> None:
+        for name, holds, range_ in (
+            ("temperature", 0 <= self.temperature < math.inf, "finite and at least 0"),
+            ("top_p", 0 < self.top_p <= 1, "in (0, 1]"),
+            ("max_new_tokens", self.max_new_tokens >= 1, "at least 1"),
+            ("thinking", self.thinking >= 0, "a number of tokens, 0 for none"),
+        ):
+            if not holds:
+                raise ValueError(f"{name} must be {range_}, got {getattr(self, name)!r}")
+
+    def seed_for(self, index: int) -> int:
+        """Returns the seed of one reply of the series; neighbouring series share none.
+
+        Example:
+            >>> [Sampling(seed=7).seed_for(index) for index in range(3)]
+            [7000, 7001, 7002]
+        """
+        return (1000 * self.seed + index) % 2**31
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One reply, unedited."""
+
+    text: str
+    finish_reason: str  # "stop", or "length" if it was cut off
+    prompt_tokens: int | None  # None: the server does not tell
+    reply_tokens: int | None
+    seconds: float  # its share of the time that the model took
+    replayed: bool = False  # read from a recording
+
+
+class Backend(Protocol):
+    """Answers messages; ``model`` and ``revision`` are what recordings and the ledger name."""
+
+    model: str
+    revision: str | None
+
+    def ask(
+        self, messages: list[Message], n: int, sampling: Sampling, schema: dict | None = None, first: int = 0
+    ) -> Iterator[Reply]:
+        """Yields the replies numbered ``first`` to ``first + n - 1``, each as soon as it is there.
+
+        What was yielded stays good whatever happens later: take the replies one by one. Whether a reply obeys the JSON
+        schema asked for is for the caller to check.
+
+        Raises:
+            ModelError: while iterating, after the replies that did arrive
+        """
+        ...
