@@ -18,7 +18,7 @@ import numpy as np
 import tyro
 
 from llmwrappers import load_prior
-from llmwrappers.priors.__main__ import make, measure
+from llmwrappers.priors.measurement import make, measure
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"

@@ -20,6 +20,8 @@ executed_action             step        the action space's (float32) what the en
 =========================== =========== ============================ ======================================================
 """
 
+import gymnasium as gym
+
 from llmwrappers.action_bounds_observation import ActionBoundsObservation
 from llmwrappers.bounds import interval_around, to_native, to_normalized
 from llmwrappers.epsilon_mask_schedule import EpsilonMaskSchedule
@@ -30,6 +32,9 @@ from llmwrappers.priors import PriorPolicy, load_prior
 from llmwrappers.vector import transition_info
 
 __version__ = "0.1.0"
+
+# By name only: the environment is a part of local_llm, and made by it.
+gym.register("llmwrappers/PolicyWriting-v0", entry_point="local_llm.policy_writing:PolicyWriting", order_enforce=True)
 
 __all__ = [
     "ActionBoundsObservation",

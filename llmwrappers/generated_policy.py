@@ -147,8 +147,8 @@ class GeneratedPolicy:
             worker = self._worker = _Worker(self.source, observations.shape[1:], self.action_shape)
         try:
             return worker.ask(observations)
-        except PolicyFault:
-            self.restarts += 1
+        except BaseException as error:  # an interrupt, too, may leave half an answer in the pipe
+            self.restarts += isinstance(error, PolicyFault)
             self.close()
             raise
 

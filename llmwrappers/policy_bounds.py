@@ -33,6 +33,7 @@ from llmwrappers.policy_language import (
     REDUCING_METHODS,
     REDUCTIONS,
     ROUNDINGS,
+    SLOW,
     SMALL,
     TESTS,
     PolicyFault,
@@ -59,8 +60,8 @@ def compile_policy(source: str, flat: bool = True) -> tuple[types.CodeType, froz
     Raises:
         PolicyRejected: the program is not written in the language of policies
     """
-    tree = parse_policy(source)
     try:
+        tree = parse_policy(source)
         tree = ast.fix_missing_locations(_Bounds(_Kinds(tree, flat)).visit(tree))
         names = frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
         return compile(tree, "<policy>", "exec", dont_inherit=True), names
@@ -119,7 +120,18 @@ def _run_top_level(code: types.CodeType, names: Iterable[str]) -> tuple[Callable
     except Exception as error:
         raise PolicyRejected(_line_of(error), f"its top level fails: {type(error).__name__}: {error}") from None
     meter.base = meter.weight
+    for value in namespace.values():
+        _freeze(value)
     return namespace["policy"], meter
+
+
+def _freeze(value: Any) -> None:
+    """Makes arrays read-only that live on between calls."""
+    if isinstance(value, np.ndarray):
+        value.setflags(write=False)
+    elif type(value) in (list, tuple, dict):
+        for item in value.values() if type(value) is dict else value:
+            _freeze(item)
 
 
 def _describe(error: BaseException) -> str:
@@ -161,12 +173,17 @@ _ABOVE = {
     SLICE: {ANY},
 }
 MAX_DEPTH_OF_KINDS = 4
+MAX_WIDTH = 64
 # Given numbers alone, these make arrays all the same.
 _ARRAYS = frozenset(f"np.{name}" for name in ("cumsum", "cumprod", "diff", "flip", "roll", "cross", "copy"))
 
 
 def _depth(kind: Kind) -> int:
     return 1 + max(map(_depth, kind[1:]), default=0) if isinstance(kind, tuple) else 0
+
+
+def _width(kind: Kind) -> int:
+    return sum(map(_width, kind[1:])) if isinstance(kind, tuple) and kind[0] == "tuple" else 1
 
 
 def _own(function: ast.FunctionDef) -> Iterator[ast.AST]:
@@ -201,6 +218,7 @@ class _Kinds:
         self.sites: list[Kind] = []  # what the lists and dicts made there hold
         self.merged: list[int] = []  # a site, or the one that it has become part of
         self.site_of: dict[ast.AST, int] = {}
+        self.changed: list[Kind] = []  # lists and dicts that something is stored into after they are made
         self.of: dict[ast.expr, Kind] = {}
         for name, node in self.functions.items():
             self._declare(name, node)
@@ -210,6 +228,7 @@ class _Kinds:
             before = (dict(self.variables), dict(self.returns), list(self.sites), list(self.merged))
             self._body("", tree.body)
             if before == (self.variables, self.returns, self.sites, self.merged):
+                self._require_no_state(tree)
                 return
         raise PolicyRejected(None, "the code is too intricate to be checked")
 
@@ -236,6 +255,18 @@ class _Kinds:
         value = node.operand if isinstance(node, ast.UnaryOp) else node
         assert isinstance(value, ast.Constant)
         return {float: SCALAR, int: INTEGER, bool: NUMBER}.get(type(value.value), ANY)
+
+    def _require_no_state(self, tree: ast.Module) -> None:
+        """Refuses to change a list or a dict that lives on between calls."""
+        outside = [node for node in tree.body if not isinstance(node, ast.FunctionDef)]
+        changed = {self._site(kind) for kind in self.changed if isinstance(kind, tuple) and kind[0] in ("list", "dict")}
+        unknown = ANY in self.changed
+        for node in (inner for statement in outside for inner in ast.walk(statement)):
+            if node in self.site_of:
+                site = self._site(("list", self.site_of[node]))
+                if site in changed or (unknown and self.sites[site] == ANY):
+                    reason = "a list or dict outside functions is changed by them; a policy keeps no state between calls"
+                    raise PolicyRejected(getattr(node, "lineno", None), reason)
 
     # Kinds and sites
 
@@ -314,6 +345,12 @@ class _Kinds:
         """Whether a list or a tuple holds nothing but numbers."""
         return isinstance(kind, tuple) and kind[0] in ("list", "tuple") and self.element(kind) in NUMBERS
 
+    def is_shallow(self, kind: Kind) -> bool:
+        """Whether a value is plain, or holds nothing but what is."""
+        if isinstance(kind, tuple):
+            return all(inner in PLAINS for inner in (kind[1:] if kind[0] == "tuple" else (self.sites[self._site(kind)],)))
+        return kind in PLAINS
+
     def _is_known(self, kind: Kind) -> bool:
         if isinstance(kind, tuple):
             return all(map(self._is_known, kind[1:])) if kind[0] == "tuple" else self.sites[self._site(kind)] is not None
@@ -341,8 +378,9 @@ class _Kinds:
                 case ast.AugAssign(target=target, op=op, value=value):
                     left, right = self._kind(function, target), self._kind(function, value)
                     self._assign(function, target, self._operation(op, left, right))
-                    if isinstance(left, tuple):
+                    if left not in (None, *PLAINS):
                         self._store(left, self.element(right))
+                        self.changed.append(left)
                 case ast.Return(value=value):
                     kind = ANY if value is None else self._kind(function, value)
                     self.returns[function] = self._shallow(self.join(self.returns[function], kind))
@@ -369,7 +407,8 @@ class _Kinds:
             case ast.Subscript(value=value, slice=index):
                 self._kind(function, index)
                 container = self._kind(function, value)
-                if container not in PLAINS:
+                if container not in (None, *PLAINS):
+                    self.changed.append(container)
                     self._store(container, self.element(kind) if isinstance(index, ast.Slice) else kind)
 
     # Expressions
@@ -411,7 +450,9 @@ class _Kinds:
             case ast.Tuple(elts=elements):
                 kinds = [of(element) for element in elements]
                 starred = any(isinstance(element, ast.Starred) for element in elements)
-                return self._made("list", node, self._join_all(kinds)) if starred else ("tuple", *kinds)
+                if starred or len(kinds) > MAX_WIDTH or sum(map(_width, kinds)) > MAX_WIDTH:
+                    return self._made("list", node, self._join_all(kinds))
+                return ("tuple", *kinds)
             case ast.List(elts=elements):
                 return self._made("list", node, self._join_all([of(element) for element in elements]))
             case ast.Dict(values=values):
@@ -479,6 +520,7 @@ class _Kinds:
 
     def _method(self, method: str, kind: Kind, given: list[Kind], node: ast.Call) -> Kind:
         if method in ("append", "extend", "insert"):
+            self.changed.append(kind)
             for inner in given:
                 self._store(kind, self.element(inner) if method == "extend" else inner)
             return ANY
@@ -530,7 +572,8 @@ class _Kinds:
             return None
         if starred and name not in MATH:
             return self._anything(*kinds)
-        return self._library_call(name, kinds, named, node)
+        kind = self._library_call(name, kinds, named, node)
+        return self._anything(*kinds, *named.values()) if kind == ANY else kind
 
     def _library_call(self, name: str, kinds: list[Kind], named: dict[str | None, Kind], node: ast.Call) -> Kind:
         given = [*kinds, *(kind for key, kind in named.items() if key != "dtype")]
@@ -547,7 +590,7 @@ class _Kinds:
         if name == "abs":
             return first if plain else ANY
         if name == "round":
-            return NUMBER if numbers else FLAT if plain else ANY
+            return NUMBER if numbers else PLAIN if plain else ANY
         if name in ("min", "max"):
             return self.element(first) if len(given) == 1 else self._join_all(given) if plain else self._anything(*given)
         if name == "sum":
@@ -614,6 +657,8 @@ class _Bounds(ast.NodeTransformer):
         kinds = (self._of(left), self._of(right))
         if not all(kind in PLAINS for kind in kinds):
             return False
+        if isinstance(op, ast.Mod | ast.FloorDiv) and not all(kind in NUMBERS for kind in kinds):
+            return False  # slow, bit by bit, for numbers far apart
         counting = isinstance(op, ast.Add | ast.Sub) and any(
             isinstance(node, ast.Constant) and type(node.value) is int and abs(node.value) < 2**32 for node in (left, right)
         )
@@ -658,14 +703,21 @@ class _Bounds(ast.NodeTransformer):
         self.generic_visit(node)
         if safe:
             return node
-        operands = [node.left, *node.comparators]
-        parts: list[ast.expr] = [
-            ast.copy_location(ast.Compare(left, [op], [right]), node)
-            if isinstance(op, ast.Is | ast.IsNot)
-            else self._tested(type(op).__name__, node, left, right)
-            for op, left, right in zip(node.ops, operands, operands[1:], strict=False)
-        ]
-        return parts[0] if len(parts) == 1 else ast.copy_location(ast.BoolOp(ast.And(), parts), node)
+        parts: list[ast.expr] = []
+        for position, (op, right) in enumerate(zip(node.ops, node.comparators, strict=True)):
+            left = node.left if position == 0 else ast.Name(self._held(position - 1, node), ast.Load())
+            if position + 1 < len(node.ops):  # evaluated once, and only if the comparison comes to it
+                right = ast.NamedExpr(ast.Name(self._held(position, node), ast.Store()), right)
+            is_identity = isinstance(op, ast.Is | ast.IsNot)
+            parts.append(
+                ast.Compare(left, [op], [right]) if is_identity else self._tested(type(op).__name__, node, left, right)
+            )
+        whole = parts[0] if len(parts) == 1 else ast.BoolOp(ast.And(), parts)
+        return ast.fix_missing_locations(ast.copy_location(whole, node))
+
+    @staticmethod
+    def _held(position: int, node: ast.Compare) -> str:
+        return f"operand {position} of {node.lineno}:{node.col_offset}"
 
     def visit_Subscript(self, node: ast.Subscript):
         kind = self._of(node.slice)
@@ -696,7 +748,9 @@ class _Bounds(ast.NodeTransformer):
             return node
         name = node.func.id if isinstance(node.func, ast.Name) else ""
         if isinstance(node.func, ast.Attribute) and node.func.attr == "append":
-            return self._tested("append", node, node.func, *node.args, keywords=node.keywords)
+            shallow = len(node.args) == 1 and self.kinds.is_shallow(self._of(node.args[0]))
+            form = "append of numbers" if shallow else "append"
+            return self._tested(form, node, node.func, *node.args, keywords=node.keywords)
         if name in CONVERSIONS and len(arguments) == 1 and self.kinds.is_row(self._of(arguments[0])):
             return self._tested("row", node, node.func, *node.args, keywords=node.keywords)
         if name in _OWN_FORM or name in ROUNDINGS:
@@ -720,18 +774,21 @@ class _Bounds(ast.NodeTransformer):
         name = node.func.id
         if name in ("len", "float", "bool") or (name == "dict" and not node.args) or (name in MATH | TESTS and plain):
             return True
+        # What is written out is short, and what a comprehension gives is paid for there.
+        written = bool(node.args) and isinstance(node.args[0], ast.List | ast.Tuple | ast.ListComp | ast.GeneratorExp)
         if name in ("min", "max", "abs", "any", "all"):
-            return plain or (len(kinds) == 1 and self.kinds.is_row(kinds[0]))
+            return plain or (len(kinds) == 1 and written and self.kinds.is_row(kinds[0]))
         if name == "sum":
-            return len(kinds) == 1 and (
-                kinds[0] == FLAT or (self.kinds.is_row(kinds[0]) and self.kinds.element(kinds[0]) == SCALAR)
-            )
+            floats = len(kinds) == 1 and written and self.kinds.is_row(kinds[0]) and self.kinds.element(kinds[0]) == SCALAR
+            return kinds == [FLAT] or floats
         if name in ("np.zeros", "np.ones", "np.empty"):
             match values:
                 case [ast.Constant(value=int(size))]:
                     return size <= MAX_LIGHT
             return False
         if name not in ELEMENTWISE | REDUCTIONS | PRODUCTS | CONVERSIONS or (name == "np.where" and len(kinds) != 3):
+            return False
+        if name in SLOW and not all(kind in NUMBERS for kind in kinds):
             return False
         return bool(kinds) and all(
             kind in PLAINS
@@ -822,7 +879,9 @@ def size_of(value: Any, nesting: int = 0) -> int:
         _integer(value)
         return 1
     if kind is np.ndarray:
-        if value.size > MAX_SIZE or value.dtype.hasobject:
+        if value.dtype.kind not in "fiub":
+            raise PolicyFault("an array holds something else than real numbers")
+        if value.size > MAX_SIZE:
             raise _too_large()
         return value.size
     if kind in (list, tuple, dict):
@@ -834,9 +893,34 @@ def size_of(value: Any, nesting: int = 0) -> int:
             if total > MAX_SIZE:
                 raise _too_large()
         return total
-    if kind is str and len(value) > MAX_SIZE:
-        raise _too_large()
-    return len(value) if kind is str else 1
+    if kind in (str, range) or kind.__name__ in ("dict_keys", "dict_values", "dict_items"):
+        if len(value) > MAX_SIZE:
+            raise _too_large()
+        return len(value)
+    if kind is slice:
+        return 1
+    if isinstance(value, np.number) and value.dtype.kind in "fiu":
+        return 1
+    raise PolicyFault(f"a {kind.__name__} is none of the values that a policy works with")
+
+
+def _require_no_cycle(container: Any, value: Any) -> None:
+    """Raises if a value that is put into a list or a dict holds it: only Python's collector would free the two."""
+    if value is container:
+        raise PolicyFault("a list or a dict cannot hold itself")
+    if type(value) in (list, tuple, dict):
+        for item in value.values() if type(value) is dict else value:
+            if type(item) in (list, tuple, dict):
+                _require_no_cycle(container, item)
+
+
+def _require_numbers(value: Any) -> None:
+    """Raises if there is something else than numbers, in lists within lists, in what NumPy is given."""
+    if type(value) in (list, tuple):
+        for item in value:
+            _require_numbers(item)
+    elif type(value) in (str, dict):
+        raise PolicyFault("NumPy's functions take numbers and lists of numbers here")
 
 
 def _rank(value: Any) -> int:
@@ -851,17 +935,18 @@ class Meter:
     """
 
     def __init__(self):
-        self.left, self.weight, self.base = MAX_WORK, 1, 1
+        self.spent, self.weight, self.base = 0, 1, 1
 
     def reset(self, size: int = 1) -> None:
         """Allows ``MAX_WORK`` again, for an observation of ``size`` numbers."""
-        self.left = MAX_WORK
+        self.spent = 0
         self.weight = self.base if size <= MAX_LIGHT else max(self.base, size // MAX_LIGHT)
 
     def spend(self, work: int) -> None:
-        """Takes away from what is left and raises PolicyFault when nothing is."""
-        self.left -= work * self.weight
-        if self.left < 0:
+        """Adds to the work of this call and raises PolicyFault when it is too much."""
+        self.spent += work
+        # All of it, because an array that is large now may have been used before.
+        if self.spent * self.weight > MAX_WORK:
             raise PolicyFault("too much work in one call: its loops run too long")
 
     def tested_forms(self) -> dict[str, Callable]:
@@ -877,6 +962,7 @@ class Meter:
             "small call": self._small_call,
             "creation": self._creation,
             "append": self._append,
+            "append of numbers": self._append_numbers,
             "row": self._row,
             "range": self._range,
             "int": lambda *arguments: _integer(int(*arguments)),
@@ -910,8 +996,9 @@ class Meter:
         return value
 
     def _index(self, index: Any) -> Any:
-        if type(index) in (bool, np.bool_) or (type(index) is np.ndarray and index.ndim == 0):
-            raise PolicyFault("an index must be an integer, a slice or a list, not a truth value")
+        for part in index if type(index) is tuple else (index,):
+            if type(part) in (bool, np.bool_) or (type(part) is np.ndarray and part.ndim == 0):
+                raise PolicyFault("an index must be an integer, a slice or a list, not a truth value")
         return self._value(index)
 
     def _loop(self, iterable: Any, work: int) -> Any:
@@ -946,6 +1033,7 @@ class Meter:
             raise _too_large()
         self._value(index)
         self._value(value)
+        _require_no_cycle(container, value)
         container[index] = value
 
     def _binary(self, function: Callable, a: Any, b: Any) -> Any:
@@ -959,14 +1047,15 @@ class Meter:
         sequences = [value for value in (a, b) if type(value) in (list, tuple, str)]
         if sequences and function in _TIMES and len(sequences) == 1:
             times = b if sequences[0] is a else a
-            if type(times) is not np.ndarray and times * max(size_a, size_b) > MAX_SIZE:
+            if isinstance(times, int | np.integer) and int(times) * max(size_a, size_b) > MAX_SIZE:
                 raise _too_large()
         if type(a) is str and function in _MODULOS:
             raise PolicyFault("strings cannot be formatted")
         if size_a * size_b > MAX_SIZE and max(_rank(a), _rank(b)) > 1 and function not in _CONTAINMENTS:
             self._broadcast_fits(function, a, b)
         result = function(a, b)
-        self._pay(size_of(result))
+        size = size_of(result)
+        self._pay(10 * size if function in _SLOW_OPERATORS else size)
         return result
 
     @staticmethod
@@ -991,6 +1080,11 @@ class Meter:
         if product > 100 * MAX_SIZE and (rank > 1 or function in _SQUARING):
             raise _too_large()
         self._pay(total)
+        if type(on) in (list, dict):
+            _require_no_cycle(on, arguments)
+        if function in _NUMPY:
+            _require_numbers(arguments)
+            _require_numbers(tuple(named.values()))
         result = function(*arguments, **named)
         self._pay(size_of(result))
         if type(on) in (list, dict) and len(on) > MAX_SIZE:
@@ -1000,6 +1094,15 @@ class Meter:
     def _append(self, append: Callable, item: Any) -> None:
         values = append.__self__  # type: ignore[attr-defined]
         if len(values) >= MAX_SIZE:
+            raise _too_large()
+        if type(item) in (list, tuple, dict):
+            self._value(item)
+            _require_no_cycle(values, item)
+        self.spend(1)
+        append(item)
+
+    def _append_numbers(self, append: Callable, item: Any) -> None:
+        if len(append.__self__) >= MAX_SIZE:  # type: ignore[attr-defined]
             raise _too_large()
         self.spend(1)
         append(item)
@@ -1035,13 +1138,13 @@ def _created_size(function: Callable, first: Any, *others: Any, **named: Any) ->
         return np.abs(np.asarray(value, dtype=np.float64))
 
     if function is np.arange:
-        numbers = [float(value) for value in (first, *others) if type(value) in _ATOMS]
-        start, stop, step = (0.0, *numbers, 1.0) if len(numbers) == 1 else (*numbers, named.get("step", 1.0))[:3]
-        return abs((named.get("stop", stop) - start) / named.get("step", step))
+        numbers = [float(value) for value in (first, *others)]
+        start, stop, step = (0.0, *numbers, 1.0) if len(numbers) == 1 else (*numbers, 1.0)[:3]
+        start, stop = float(named.get("start", start)), float(named.get("stop", stop))
+        return abs((stop - start) / float(named.get("step", step)))
     if function is np.linspace:
-        return float(magnitudes(named.get("num", others[1] if len(others) > 1 else 50)).max()) * (
-            size_of(first) + size_of(others[:1])
-        )
+        num = float(magnitudes(named.get("num", others[1] if len(others) > 1 else 50)).max())
+        return num * max(size_of(value) for value in (first, *others, *named.values()))
     if function in (np.repeat, np.tile, np.broadcast_to):
         repeats = magnitudes(others[0])
         return size_of(first) * max(float(repeats.sum()), float(repeats.prod()), 1.0)
@@ -1052,6 +1155,8 @@ def _created_size(function: Callable, first: Any, *others: Any, **named: Any) ->
     return float(magnitudes(first).prod())
 
 
+_NUMPY = frozenset(NUMPY.values())
+_SLOW_OPERATORS = (operator.mod, operator.imod, operator.floordiv, operator.ifloordiv)
 _POWERS = (operator.pow, operator.ipow)
 _MODULOS = (operator.mod, operator.imod)
 _TIMES = (operator.mul, operator.imul)

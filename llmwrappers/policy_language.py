@@ -17,6 +17,7 @@ import numpy as np
 MAX_CHARACTERS = 60_000
 MAX_NODES = 12_000
 MAX_DEPTH = 100
+MAX_CALLS = 30
 MAX_INTEGER = 2**62
 MAX_SIZE = 10_000
 
@@ -83,13 +84,14 @@ JOINS = _numpy("concatenate hstack append repeat tile")
 # May give arrays of any rank: tested at every call.
 GENERAL = _numpy(
     "eye identity diag outer matmul stack vstack column_stack reshape transpose squeeze expand_dims atleast_2d broadcast_to "
-    "searchsorted convolve polyval trace array_equal allclose isclose tril triu select digitize trapezoid shape size ndim "
+    "searchsorted convolve polyval trace array_equal allclose isclose select digitize trapezoid shape size ndim "
     "swapaxes fliplr flipud take nonzero flatnonzero argwhere isin atleast_1d count_nonzero median percentile sort argsort "
     "gradient unwrap"
 )
 SMALL = {
     f"np.linalg.{name}": getattr(np.linalg, name) for name in ("inv", "solve", "pinv", "det")
 }  # cubic time: at most 32 x 32
+SLOW = frozenset(_numpy("fmod mod remainder floor_divide"))  # for numbers far apart
 CONSTANTS: dict[str, Any] = {
     **{f"np.{name}": getattr(np, name) for name in ("pi", "e", "inf", "nan")},
     **{f"math.{name}": getattr(math, name) for name in ("pi", "e", "tau", "inf", "nan")},
@@ -109,6 +111,18 @@ BUILTINS: dict[str, Callable] = {
 } | {function.__name__: function for function in (sorted, sum, tuple, zip, dict)}
 NUMPY = ELEMENTWISE | REDUCTIONS | PRODUCTS | CONVERSIONS | CREATIONS | JOINS | GENERAL | SMALL
 FUNCTIONS = NUMPY | MATH | TESTS | ROUNDINGS
+# How many arguments may be given by position, the dtype of an array aside: no shape, order or output among them.
+POSITIONAL = dict.fromkeys(NUMPY, 2)
+POSITIONAL |= {name: function.nin for name, function in NUMPY.items() if isinstance(function, np.ufunc)}
+POSITIONAL |= dict.fromkeys(
+    _numpy(
+        "array asarray ravel zeros ones empty identity zeros_like ones_like copy vstack hstack column_stack trace shape ndim "
+        "fliplr flipud nonzero flatnonzero argwhere float64 float32 int64 int32 bool_"
+    ),
+    1,
+)
+POSITIONAL |= dict.fromkeys(_numpy("clip where arange linspace interp average select digitize swapaxes trapezoid"), 3)
+POSITIONAL |= dict.fromkeys(_numpy("allclose isclose"), 4) | dict.fromkeys(_numpy("atleast_1d atleast_2d"), MAX_NODES)
 MODULES = {"numpy": "np", "math": "math", "numpy.linalg": "np.linalg"}
 METHODS = _words(
     "sum mean std var min max argmin argmax any all dot clip copy astype reshape ravel flatten tolist item squeeze transpose "
@@ -243,6 +257,7 @@ class _Checker:
             if isinstance(node, ast.ListComp | ast.GeneratorExp):
                 _give_own_names(node, number)
         self.assigned |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+        self._rename_namesakes(tree)
         self.tree = _Names(self.aliases, self.assigned, self.defined).visit(tree)
         self._no_recursion()
 
@@ -285,6 +300,22 @@ class _Checker:
                 self.defined[name] = node
             case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
                 self.assigned.add(name)
+
+    def _rename_namesakes(self, tree: ast.Module) -> None:
+        """Renames variables that are called like a builtin, so that the builtin is never found in their place."""
+        namesakes = self.assigned & set(BUILTINS)
+        for node in ast.walk(tree):
+            match node:
+                case ast.Call(func=ast.Name(id=name)) if name in namesakes:
+                    raise PolicyRejected(node.lineno, f"{name!r} is a variable here; only functions can be called")
+                case ast.Call(func=ast.Name(id=name)) if name in self.defined:
+                    for keyword in node.keywords:
+                        keyword.arg = f"own {keyword.arg}" if keyword.arg in namesakes else keyword.arg
+                case ast.Name(id=name) if name in namesakes:
+                    node.id = f"own {name}"
+                case ast.arg(arg=name) if name in namesakes:
+                    node.arg = f"own {name}"
+        self.assigned |= {f"own {name}" for name in namesakes}
 
     def _import(self, node: ast.stmt, name: str, meaning: str) -> None:
         if meaning not in (*MODULES.values(), *FUNCTIONS, *CONSTANTS):
@@ -363,6 +394,10 @@ class _Checker:
         finished: set[str] = set()
 
         def visit(name: str, path: tuple[str, ...]) -> None:
+            if len(path) > MAX_CALLS:
+                raise PolicyRejected(
+                    self.defined[name].lineno, f"functions call each other {MAX_CALLS} deep; at most that is allowed"
+                )
             if name in path:
                 raise PolicyRejected(self.defined[name].lineno, f"{name!r} calls itself; recursion is not allowed")
             if name not in finished:
@@ -449,7 +484,7 @@ class _Names(ast.NodeTransformer):
                 node.func.value = self.visit(node.func.value)
                 function = node.func
             case ast.Name(id=name) if name in self.assigned:
-                raise PolicyRejected(node.lineno, f"{name!r} is a variable; only functions can be called")
+                raise PolicyRejected(node.lineno, f"{name!r} is a variable here; only functions can be called")
             case ast.Name(id=name) if name in self.aliases:
                 function = self._function(node, self.aliases[name])
             case ast.Name(id=name):
@@ -459,8 +494,15 @@ class _Names(ast.NodeTransformer):
             case _:
                 raise PolicyRejected(node.lineno, "only a function that is named can be called")
         name = function.id if isinstance(function, ast.Name) else ""
-        if name in ("np.array", "np.asarray", "np.asanyarray", "np.zeros", "np.ones", "np.empty"):
+        if name in ("np.array", "np.asarray", "np.zeros", "np.ones", "np.empty"):
             node.args[1:2] = [self._dtype(argument) for argument in node.args[1:2]]
+        if sum(not is_dtype(argument) for argument in node.args) > POSITIONAL.get(name, MAX_NODES):
+            raise PolicyRejected(node.lineno, f"{name} takes at most {POSITIONAL[name]} arguments by position here")
+        for argument in (*node.args, *(keyword.value for keyword in node.keywords)) if name in NUMPY else ():
+            if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+                raise PolicyRejected(node.lineno, f"{name} takes no string here")
+            if isinstance(argument, ast.Starred):
+                raise PolicyRejected(node.lineno, f"{name} takes no starred arguments; pass a list")
         arguments = [argument if is_dtype(argument) else None for argument in node.args]
         if name == "map" and node.args:
             match node.args[0]:

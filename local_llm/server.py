@@ -35,7 +35,7 @@ class Server:
         ModelError: no URL, huggingface_hub is missing, or the server does not list exactly one model to take for None
     """
 
-    revision = None
+    revision: str | None = None
 
     def __init__(
         self,

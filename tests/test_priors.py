@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -10,10 +11,13 @@ from pathlib import Path
 import gymnasium as gym
 import numpy as np
 import pytest
+from conftest import Echo, OneStep, Turns
 
 import llmwrappers.priors
+from llmwrappers import PolicyRejected
 from llmwrappers.priors import load_prior, shipped_priors
-from llmwrappers.priors.__main__ import RULE, Measurement, choose, main, make, measure
+from llmwrappers.priors.__main__ import main
+from llmwrappers.priors.measurement import RULE, Measurement, choose, make, measure, play, random_actions, steadiness
 
 FOLDERS = sorted(path.parent for path in Path(llmwrappers.priors.__file__).parent.glob("*/provenance.json"))
 PROVENANCE = {folder.name: json.loads((folder / "provenance.json").read_text("utf-8")) for folder in FOLDERS}
@@ -122,16 +126,26 @@ class TestLoadPrior:
     def test_a_name_gives_the_default_candidate(self, env_id):
         facts = next(facts for facts in PROVENANCE.values() if env_id in facts["serves"])
         default = load_prior(env_id, facts["default"]["candidate"])
-        assert load_prior(env_id).__code__.co_filename == default.__code__.co_filename
+        assert load_prior(env_id).source == default.source
         assert shipped_priors() == sorted(name for facts in PROVENANCE.values() for name in facts["serves"])
 
     def test_candidate_chooses_another(self):
-        assert load_prior("Ant-v5", candidate=3).__code__.co_filename.endswith("policy-3.py")
-        assert load_prior("Ant-v5", candidate=4).__code__.co_filename.endswith("policy-4.py")
+        folder = Path(llmwrappers.priors.__file__).parent / "Ant-v4"
+        assert load_prior("Ant-v5", candidate=3).source == (folder / "policy-3.py").read_text("utf-8")
+        assert load_prior("Ant-v5", candidate=4).source == (folder / "policy-4.py").read_text("utf-8")
 
-    def test_a_path_as_string_or_path_object(self, tmp_path):
+    @pytest.mark.parametrize("isolation", ["inprocess", "process"])
+    def test_a_path_as_string_or_path_object(self, tmp_path, isolation):
         path = self.write(tmp_path, "def policy(obs):\n    return 2 * obs\n")
-        assert load_prior(path)(3) == load_prior(str(path))(3) == 6
+        for prior in (path, str(path)):
+            policy = load_prior(prior, isolation=isolation, action_dim=1)
+            assert policy([3]).tolist() == [6.0]
+
+    def test_a_trusted_file_may_do_anything(self, tmp_path):
+        path = self.write(tmp_path, "import os\n\ndef policy(obs):\n    return [os.getpid()]\n")
+        with pytest.raises(PolicyRejected, match=r"line 1: import of 'os'.*'trusted:.*my_policy.py' executes it as it is"):
+            load_prior(path)
+        assert load_prior(f"trusted:{path}")(0) == [os.getpid()]
 
     def test_a_callable_is_returned_as_it_is(self):
         def policy(obs):
@@ -140,13 +154,15 @@ class TestLoadPrior:
         assert load_prior(policy) is policy
 
     def test_loads_share_no_state(self, tmp_path):
-        path = self.write(tmp_path, "calls = []\ndef policy(obs):\n    calls.append(obs)\n    return len(calls)\n")
-        first, second = load_prior(path), load_prior(path)
-        assert [first(0), first(0), second(0)] == [1, 2, 1]
+        path = self.write(tmp_path, "calls = []\ndef policy(obs):\n    calls.append(obs)\n    return [len(calls)]\n")
+        first, second = load_prior(f"trusted:{path}"), load_prior(f"trusted:{path}")
+        assert [first(0), first(0), second(0)] == [[1], [2], [1]]
+        with pytest.raises(PolicyRejected, match="a policy keeps no state between calls"):
+            load_prior(path)
 
-    def test_a_file_does_not_run_as_main(self, tmp_path):
+    def test_a_trusted_file_does_not_run_as_main(self, tmp_path):
         path = self.write(tmp_path, "def policy(obs):\n    return __name__, __file__\n")
-        assert load_prior(path)(0) == ("my_policy", str(path))
+        assert load_prior(f"trusted:{path}")(0) == ("my_policy", str(path))
 
     def test_unknown_name(self):
         with pytest.raises(ValueError, match=r"no prior named 'Antt-v4'.*shipped ones are Ant-v4, Ant-v5, Hopper-v4"):
@@ -180,9 +196,12 @@ class TestLoadPrior:
         ],
     )
     def test_unusable_file(self, tmp_path, source, message, cause):
+        path = self.write(tmp_path, source)
         with pytest.raises(ValueError, match=message) as caught:
-            load_prior(self.write(tmp_path, source))
+            load_prior(f"trusted:{path}")
         assert isinstance(caught.value.__cause__, cause or type(None))
+        with pytest.raises(PolicyRejected, match=r"my_policy\.py"):
+            load_prior(path)
 
     @pytest.mark.parametrize("prior", [None, 3, ["Ant-v4"]])
     def test_neither_name_nor_path_nor_callable(self, prior):
@@ -237,11 +256,62 @@ class TestMeasure:
         assert (measurement.steps, measurement.distances, measurement.faults) == ([200, 200], [], 0)
         assert np.isfinite(measurement.returns).all()
 
+    def test_chatter_is_the_mean_change_over_the_range(self):
+        """Actions 0, 2, 0, 2, 0 in [-1, 3] change by half the range; the component that cannot move is left out."""
+        low, high = np.array([-1.0, 5.0], np.float32), np.array([3.0, 5.0], np.float32)
+        measurement = measure(Echo(low, high), lambda obs: [2.0 * (obs[0] % 2), 5.0], episodes=2, seed=0)
+        assert (measurement.chatter, measurement.saturation) == (0.25, 0.0)
+
+    def test_survival_and_endings_tell_a_fall_from_a_time_limit(self):
+        falls = measure(make("Hopper-v5"), lambda obs: np.ones(3), episodes=2, seed=0)
+        assert falls.terminated == 2
+        assert falls.survival == pytest.approx(np.mean(falls.steps) / 1000)
+        stays = measure(make("Pendulum-v1"), lambda obs: [0.0], episodes=2, seed=0)
+        assert (stays.terminated, stays.survival) == (0, 1.0)
+
+    def test_one_step_without_a_time_limit(self):
+        measurement = measure(OneStep(), lambda obs: [0.8], episodes=3, seed=0)
+        assert measurement.returns == pytest.approx([0.0, 0.0, 0.0])
+        assert (measurement.survival, measurement.chatter, measurement.steadiness) == (None, None, None)
+
+    def test_steadiness_is_about_the_speed_in_windows(self):
+        there_and_back = [*range(50), *range(50, -1, -1)]
+        assert steadiness(list(range(101))) == steadiness(list(range(0, -101, -1))) == 1.0
+        assert steadiness(there_and_back) == steadiness([0.0] * 101) == steadiness([1.0, 2.0]) == 0.0
+        assert steadiness([float("nan")] * 101) == 0.0
+        # Windows that cover 1 and 3 metres in turn: the mean is 2 and the standard deviation 1.
+        assert steadiness(np.cumsum([0.0] + ([0.1] * 10 + [0.3] * 10) * 5).tolist()) == pytest.approx(0.5)
+
+    def test_on_a_discrete_space_an_allowed_action_is_drawn(self):
+        env, allowed = Turns(n=4, start=3, steps=50), [False, True, False, True]
+        first = [step.action for step in play(env, lambda obs: np.array(allowed), seed=1)]
+        again = [step.action for step in play(env, lambda obs: {4, 6}, seed=1)]
+        assert set(first) == {4, 6}
+        assert first == again
+        assert first != [step.action for step in play(env, lambda obs: {4, 6}, seed=2)]
+        measurement = measure(env, lambda obs: {4, 6}, episodes=1, seed=1)
+        assert measurement.chatter == np.mean(np.diff(first) != 0)
+        assert (measurement.saturation, measurement.faults) == (None, 0)
+
+    @pytest.mark.parametrize("answer", [np.zeros(4, dtype=bool), {1, 9}, 2, np.zeros(3, dtype=bool)])
+    def test_on_a_discrete_space_what_no_mask_can_use_is_a_fault(self, answer):
+        measurement = measure(Turns(n=4, steps=30), lambda obs: answer, episodes=1, seed=0)
+        assert measurement.faults == 30
+        assert {step.action for step in play(Turns(n=4, steps=30), lambda obs: answer, seed=0)} == {0, 1, 2, 3}
+
+    @pytest.mark.parametrize("env", [Echo(), Turns()])
+    def test_random_actions_never_fault_and_repeat(self, env):
+        first, again = (measure(env, random_actions(env.action_space, seed=3), episodes=2, seed=0) for _ in range(2))
+        assert first.faults == 0
+        assert first.returns == again.returns
+        assert len(set(first.returns)) == 2
+
     def test_distance_is_the_change_of_x_position(self):
         env = make("Hopper-v5")
         measurement = measure(env, load_prior("Hopper-v5"), episodes=1, seed=0)
         traveled = env.unwrapped.data.qpos[0]  # type: ignore[attr-defined]
         assert measurement.distances == pytest.approx([traveled], abs=0.01)
+        assert 0.5 < (measurement.steadiness or 0) < 1
 
 
 class TestCommand:
@@ -274,7 +344,7 @@ class TestCommand:
         [
             (["--env-id", "Hoper-v4"], "Hoper-v4: Environment `Hoper` doesn't exist"),
             (["--env-id", "Pendulum-v1"], "Pendulum-v1: no shipped prior serves it .*name one with --prior"),
-            (["--env-id", "CartPole-v1", "--prior", "x.py"], "CartPole-v1: needs array observations and a Box"),
+            (["--env-id", "llmwrappers-tests/Unbounded-v0", "--prior", "x.py"], "Unbounded-v0: needs a Discrete .* or a Box"),
             (["--env-id", "Pendulum-v1", "--prior", "missing.py"], "no file at 'missing.py'"),
             (["--env-id", "Hopper-v5", "--candidate", "9"], r"candidate must be one of \[1, 2, 3, 4, 5\].*got 9"),
             (["--prior", "x.py"], "--prior needs --env-id"),

@@ -1,0 +1,262 @@
+"""Measures a policy alone: what one would look for in a video of it, as numbers, and the rule that chose the defaults.
+
+The rule: of the candidates that never fault and travel at least half as far forward as the one that travels furthest,
+the highest mean return. Return alone is fooled by standing still, which the reward for staying healthy pays well;
+distance alone by a dash whose actions cost more than it gains. Where ``info`` has no ``x_position``, faults and return
+decide.
+"""
+
+import copy
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+
+from llmwrappers.llm_action_mask import LLMActionMask
+from llmwrappers.priors import PriorPolicy
+
+RULE = (
+    "of the candidates that never fault and travel at least half as far forward as the one that travels furthest, "
+    "the highest mean return"
+)
+# A component counts as saturated within 1 % of half its range from a bound.
+SATURATED = 0.99
+# An episode is cut into this many windows to see whether its forward speed is steady.
+WINDOWS = 10
+# Mixed into the seed of random actions: default_rng(seed) alone would repeat the environment's own stream.
+ACTION_STREAM = 2
+HEADER = (
+    f"{'policy':<8}{'return':^18}{'steps':^16}{'survived':>9}{'forward (m)':^18}{'steady':>7}{'saturated':>11}{'chatter':>9}"
+    f"{'us/call':>9}{'faults':>8}"
+)
+
+
+@dataclass
+class Measurement:
+    """What a policy did alone: the lists have one entry an episode, the rest is over all calls.
+
+    Attributes:
+        distances: change of ``info["x_position"]``; empty where the environment does not report it
+        terminated: how many episodes the environment ended itself, before their time limit
+        survival: mean episode length as a fraction of the time limit; None without one
+        steadiness: mean of ``steadiness`` over the episodes; None without ``x_position``
+        saturation: share of the action components within 1 % of half their range from a bound; None on a Discrete space
+        chatter: mean ``|a_t - a_(t-1)|`` as a fraction of the action range; on a Discrete space, how often the action changes
+        microseconds: median time of a call; None if every call raised
+        faults: calls that raised or returned what no mask can use; the first one is named
+    """
+
+    returns: list[float] = field(default_factory=list)
+    steps: list[int] = field(default_factory=list)
+    distances: list[float] = field(default_factory=list)
+    terminated: int = 0
+    survival: float | None = None
+    steadiness: float | None = None
+    saturation: float | None = None
+    chatter: float | None = None
+    microseconds: float | None = None
+    faults: int = 0
+    first_fault: str = ""
+
+
+class Step(NamedTuple):
+    """One step of an episode: what the policy saw, what was executed, and what came of it."""
+
+    observation: Any
+    info: dict[str, Any]
+    action: Any
+    reward: float
+    terminated: bool
+    truncated: bool
+    next_info: dict[str, Any]
+    seconds: float | None
+    fault: str
+
+
+def play(env: gym.Env, policy: PriorPolicy, seed: int) -> Iterator[Step]:
+    """Plays one seeded episode with a policy alone, and yields each step as it is made.
+
+    On a Discrete space, where a prior returns the allowed actions, one of them is drawn: uniformly, from a stream of its
+    own that ``seed`` seeds. Where the policy faults, the middle of the Box or any action of the Discrete space is executed.
+
+    Example:
+        >>> steps = list(play(gym.make("Pendulum-v1"), lambda obs: [-obs[1]], seed=0))
+        >>> len(steps), steps[-1].truncated
+        (200, True)
+    """
+    space, rng, seconds = env.action_space, np.random.default_rng((seed, ACTION_STREAM)), []
+
+    def timed(observation):
+        start = time.perf_counter()
+        answer = policy(observation)
+        seconds.append(time.perf_counter() - start)
+        return answer
+
+    # What a prior may answer on a Discrete space is the mask's to say.
+    mask = LLMActionMask(env, timed) if isinstance(space, Discrete) else None
+
+    def act(observation):
+        if mask is not None:
+            return np.flatnonzero(mask.allowed_actions(observation))
+        action = np.asarray(timed(observation), dtype=np.float64)
+        if action.shape != space.shape:
+            raise ValueError(f"returned shape {action.shape}, the action space has {space.shape}")
+        if not np.isfinite(action).all():
+            raise ValueError(f"returned {action}")
+        return action
+
+    observation, info = env.reset(seed=seed)
+    done = False
+    while not done:
+        seconds.clear()
+        try:
+            # A policy may write into what it is given.
+            answer, fault = act(copy.deepcopy(observation)), ""
+        except Exception as error:
+            answer, fault = None, f"{type(error).__name__}: {error}"
+        if isinstance(space, Box):
+            answer = (space.low + space.high) / 2 if answer is None else answer
+            action = np.clip(answer, space.low, space.high).astype(space.dtype)
+        else:
+            assert isinstance(space, Discrete)
+            action = int(space.start + rng.choice(space.n if answer is None else answer))
+        next_observation, reward, terminated, truncated, next_info = env.step(copy.copy(action))
+        spent = seconds[0] if seconds else None
+        yield Step(observation, info, action, float(reward), terminated, truncated, next_info, spent, fault)
+        observation, info, done = next_observation, next_info, terminated or truncated
+
+
+def measure(env: gym.Env, policy: PriorPolicy, episodes: int, seed: int) -> Measurement:
+    """Runs a policy alone for some episodes, seeded ``seed``, ``seed + 1``, ... .
+
+    Where only step reports ``info["x_position"]``, as in the v4 environments, the distance counts from the end of the
+    first step.
+
+    Example:
+        >>> measurement = measure(gym.make("Pendulum-v1"), lambda obs: [2.0], episodes=2, seed=0)
+        >>> measurement.steps, measurement.survival, measurement.saturation, measurement.chatter
+        ([200, 200], 1.0, 1.0, 0.0)
+    """
+    space, result = env.action_space, Measurement()
+    seconds, actions, changes, steadinesses = [], [], [], []
+    for episode in range(episodes):
+        steps = list(play(env, policy, seed + episode))
+        result.returns.append(sum(step.reward for step in steps))
+        result.steps.append(len(steps))
+        result.terminated += steps[-1].terminated
+        faults = [step.fault for step in steps if step.fault]
+        result.faults += len(faults)
+        result.first_fault = result.first_fault or next(iter(faults), "")
+        seconds += [step.seconds for step in steps if step.seconds is not None]
+        actions.append(np.array([step.action for step in steps], dtype=np.float64))
+        changes.append(np.diff(actions[-1], axis=0))
+        positions = [info["x_position"] for info in (steps[0].info, *(s.next_info for s in steps)) if "x_position" in info]
+        if positions:
+            result.distances.append(float(positions[-1] - positions[0]))
+            steadinesses.append(steadiness(positions))
+
+    time_limit = env.spec and env.spec.max_episode_steps
+    result.survival = float(np.mean(result.steps) / time_limit) if time_limit else None
+    result.steadiness = float(np.mean(steadinesses)) if steadinesses else None
+    result.microseconds = float(np.median(seconds)) * 1e6 if seconds else None
+    changes = np.concatenate(changes)
+    if isinstance(space, Box):
+        middle, half_range = (space.low + space.high) / 2, (space.high - space.low) / 2
+        half_range[half_range == 0] = np.inf  # a component that cannot move is neither saturated nor does it chatter
+        result.saturation = float(np.mean(np.abs(np.concatenate(actions) - middle) >= SATURATED * half_range))
+        result.chatter = float(np.mean(np.abs(changes) / (2 * half_range))) if len(changes) else None
+    else:
+        result.chatter = float(np.mean(changes != 0)) if len(changes) else None
+    return result
+
+
+def steadiness(positions: Sequence[float]) -> float:
+    """Returns 1 - (standard deviation / abs(mean)) of the forward speeds in ten equal windows of an episode, at least 0.
+
+    0, too, where the mean is 0 or the episode is too short for its windows.
+
+    Example:
+        >>> steadiness([0.5 * t for t in range(101)])
+        1.0
+        >>> steadiness([0.0] * 101), steadiness([0.0] * 90 + list(range(11)))
+        (0.0, 0.0)
+    """
+    if len(positions) <= WINDOWS:
+        return 0.0
+    edges = np.linspace(0, len(positions) - 1, WINDOWS + 1).round().astype(int)
+    speeds = np.diff(np.asarray(positions, dtype=np.float64)[edges]) / np.diff(edges)
+    mean = abs(speeds.mean())
+    return float(max(0.0, 1.0 - speeds.std() / mean)) if mean > 0 else 0.0
+
+
+def random_actions(space: gym.Space, seed: int) -> PriorPolicy:
+    """Returns the policy that any candidate must beat: uniformly random actions; on a Discrete space all are allowed.
+
+    Example:
+        >>> policy = random_actions(Box(-1.0, 1.0, (3,)), seed=0)
+        >>> policy(None).shape
+        (3,)
+    """
+    if isinstance(space, Discrete):
+        return lambda observation: np.ones(space.n, dtype=np.int8)
+    assert isinstance(space, Box)
+    rng = np.random.default_rng((seed, ACTION_STREAM))
+    return lambda observation: rng.uniform(space.low, space.high)
+
+
+def choose(measurements: dict[int, Measurement]) -> int | None:
+    """Returns the candidate that the rule takes, or None if every candidate faults.
+
+    Example:
+        >>> stands_still = Measurement(returns=[1034.0], distances=[0.1])
+        >>> hops = Measurement(returns=[900.0], distances=[4.0])
+        >>> choose({1: stands_still, 2: hops})
+        2
+    """
+    faultless = {number: m for number, m in measurements.items() if m.faults == 0}
+    distance = {number: np.mean(m.distances) if m.distances else 0.0 for number, m in faultless.items()}
+    furthest = max(distance.values(), default=0.0)
+    # min: half of a backward distance would be further than the furthest.
+    moving = [number for number in faultless if distance[number] >= min(furthest, furthest / 2)]
+    return max(moving, key=lambda number: np.mean(faultless[number].returns), default=None)
+
+
+def row(name: str, m: Measurement, mark: str = "") -> str:
+    """Formats one measurement as a line under ``HEADER``, with a line more if the policy faulted."""
+
+    def spread(values: list, digits: int) -> str:
+        return f"{np.mean(values):.{digits}f} +- {np.std(values):.{digits}f}" if values else "-"
+
+    def percent(share: float | None) -> str:
+        return "-" if share is None else f"{share:.1%}"
+
+    microseconds = "-" if m.microseconds is None else f"{m.microseconds:.1f}"
+    first_fault = f"\n        first fault: {m.first_fault}" if m.faults else ""
+    return (
+        f"{name:<8}{spread(m.returns, 1):^18}{spread(m.steps, 1):^16}{percent(m.survival):>9}{spread(m.distances, 2):^18}"
+        f"{percent(m.steadiness):>7}{percent(m.saturation):>11}{percent(m.chatter):>9}{microseconds:>9}{m.faults:>8}"
+        f"{mark}{first_fault}"
+    )
+
+
+def make(env_id: str, **make_kwargs) -> gym.Env:
+    """Makes an environment that can be measured.
+
+    Raises:
+        gymnasium.error.Error: the environment does not exist or a package that it needs is missing
+        ValueError: the action space is neither Discrete nor a Box of floats with finite bounds
+    """
+    with warnings.catch_warnings():
+        # The shipped priors were written for the v4 environments.
+        warnings.filterwarnings("ignore", message=".*is out of date.*", category=DeprecationWarning)
+        env = gym.make(env_id, **make_kwargs)
+    space = env.action_space
+    bounded = isinstance(space, Box) and np.issubdtype(space.dtype, np.floating) and space.is_bounded("both")
+    if not (bounded or isinstance(space, Discrete)):
+        raise ValueError(f"needs a Discrete action space or a Box of floats with finite bounds, got {space}")
+    return env

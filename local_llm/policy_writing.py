@@ -1,0 +1,113 @@
+"""PolicyWriting: writing policies for an environment, as an environment for agents that act in text."""
+
+import string
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.spaces import Text
+
+from llmwrappers import PolicyRejected, vet_policy
+from llmwrappers.policy_language import MAX_CHARACTERS
+from llmwrappers.priors.measurement import make, measure, random_actions
+from local_llm.choose import Candidate
+from local_llm.extract import ExtractionError, extract_policy
+from local_llm.render import render_prompt
+from local_llm.report import report_text
+
+LONGEST_OBSERVATION = 200_000
+
+
+class PolicyWriting(gym.Env):
+    """Rewards the text of a policy by how much better than all before it the policy is.
+
+    ======================  ============================================================================================
+    observation             the prompt that ``local_llm.render`` makes of the environment; after each step the report on
+                            the policy, or why it was refused
+    action                  a reply with the text of a policy, in any form that ``local_llm.extract`` understands
+    reward                  max(0, R - best) / max(1, abs(random)), where R is the mean return of the policy's episodes,
+                            best the greatest R so far, and random that of uniformly random actions, the first best
+    terminated              after ``attempts`` steps
+    info                    ``best_return``, ``random_return``; after a step ``mean_return``, unless the policy was refused
+    ======================  ============================================================================================
+
+    The rewards of an episode add up to (last best - random) / max(1, abs(random)). The policy is checked and probed before it
+    runs, as all generated policies are. Its episodes have the same seeds every time, so that R is a function of the action.
+
+    Args:
+        env_id: the environment that policies are written for
+        attempts: steps of an episode
+        episodes: episodes that a policy is played for, seeded 0, 1, ...
+
+    Raises:
+        ValueError: ``attempts`` or ``episodes`` below 1
+
+    Example:
+        >>> import llmwrappers
+        >>> env = gym.make("llmwrappers/PolicyWriting-v0", env_id="Pendulum-v1", attempts=2)
+        >>> prompt, info = env.reset()
+        >>> "Write one Python function `policy(obs)`" in prompt
+        True
+        >>> report, reward, *_ = env.step("```python\\nimport os\\n\\ndef policy(obs):\\n    return [os.getpid()]\\n```")
+        >>> reward, report
+        (0.0, "The policy was refused: line 1: import of 'os'; only numpy and math are allowed")
+        >>> report, reward, terminated, *_ = env.step("def policy(obs):\\n    return [0.0]")  # better than flailing
+        >>> reward > 0, terminated
+        (True, True)
+
+    Reference:
+        In the spirit of MLGym: Nathani et al., "MLGym: A New Framework and Benchmark for Advancing AI Research Agents",
+        arXiv 2502.14499.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012
+
+    def __init__(self, env_id: str, attempts: int = 10, episodes: int = 3):
+        for name, value in (("attempts", attempts), ("episodes", episodes)):
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value!r}")
+        self.env_id, self.attempts, self.episodes = env_id, attempts, episodes
+        self._env = make(env_id)
+        self._prompt = render_prompt(env_id)
+        # Any text that a model may write: Latin, Greek, arrows, mathematics.
+        characters = frozenset(string.printable) | {chr(code) for code in range(0xA0, 0x3000)} | frozenset(self._prompt)
+        self.action_space = Text(MAX_CHARACTERS, min_length=0, charset=characters)
+        self.observation_space = Text(LONGEST_OBSERVATION, charset=characters)
+        self.random_return = self._mean_return(random_actions(self._env.action_space, seed=0))
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
+        """Forgets all policies; the observation is the prompt."""
+        super().reset(seed=seed, options=options)
+        self._left, self._best = self.attempts, self.random_return
+        return self._prompt, self._info()
+
+    def step(self, action: str):
+        """Plays the policy in a reply; the observation is the report."""
+        self._left -= 1
+        try:
+            source = extract_policy(action)
+            policy = vet_policy(source, self._env.observation_space, self._env.action_space, env=self._env)
+        except (ExtractionError, PolicyRejected) as error:
+            return self._text(f"The policy was refused: {error}"), 0.0, self._left == 0, False, self._info()
+        measurement = measure(self._env, policy, self.episodes, seed=0)
+        mean_return = float(np.mean(measurement.returns))
+        reward = max(0.0, mean_return - self._best) / max(1.0, abs(self.random_return))
+        self._best = max(self._best, mean_return)
+        report = report_text(self.env_id, Candidate(1, source, Path("policy.py"), policy), measurement)
+        return self._text(report), reward, self._left == 0, False, {**self._info(), "mean_return": mean_return}
+
+    def close(self):
+        """Closes the environment that policies are played in."""
+        self._env.close()
+
+    def _info(self) -> dict[str, Any]:
+        return {"best_return": self._best, "random_return": self.random_return}
+
+    def _mean_return(self, policy) -> float:
+        return float(np.mean(measure(self._env, policy, self.episodes, seed=0).returns))
+
+    def _text(self, text: str) -> str:
+        """A text in the observation space: an error may quote any character."""
+        known = self.observation_space.character_set  # type: ignore[attr-defined]
+        return "".join(character if character in known else "?" for character in text)[:LONGEST_OBSERVATION]

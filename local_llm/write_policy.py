@@ -1,0 +1,346 @@
+"""Takes an environment from its documentation to a chosen, safe prior: ask, extract, vet, choose, report.
+
+::
+
+    python -m local_llm.write_policy --env-id Hopper-v4                                    # a model on this machine
+    python -m local_llm.write_policy --env-id Hopper-v4 --server http://localhost:11434/v1
+    python -m local_llm.write_policy --env-id Hopper-v4 --replay                           # the replies that are shipped
+
+The output folder has the form of a shipped prior (prompt.txt, reply-N.md, policy-N.py, provenance.json) and is one:
+``LLMActionMask(env, prior="policies/Hopper-v4")``. Beside it: report.html and ledger.json.
+"""
+
+import argparse
+import datetime
+import hashlib
+import importlib.metadata
+import platform
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+
+from llmwrappers import PolicyRejected, priors, vet_policy
+from llmwrappers.priors.measurement import Measurement, choose, make, measure
+from local_llm.choose import Candidate, Choice, TrainingFailed, choose_candidate
+from local_llm.extract import SEND, ExtractionError, Truncated, extract_policy
+from local_llm.ledger import Ledger
+from local_llm.recorded import Recorded, write_json
+from local_llm.render import render_prompt
+from local_llm.reply import Backend, Message, ModelError, Reply, Sampling
+from local_llm.report import report_text, write_report
+
+MOST_RETRIES = 2
+# --refine ends after so many rounds in a row that brought nothing better.
+PATIENCE = 2
+IMPROVE = "Write a better policy: the same rules hold. First reason about what went wrong and why, then give the complete code."
+
+
+class UserError(Exception):
+    """What the user gave cannot work; the message says why and what would."""
+
+
+@dataclass
+class Writer:
+    """Asks a model for policies and turns its replies into candidates; every reply goes to the output folder as it comes."""
+
+    backend: Backend
+    sampling: Sampling
+    env: gym.Env
+    folder: Path
+    ledger: Ledger = field(default_factory=Ledger)
+    candidates: list[Candidate] = field(default_factory=list)
+    conversations: dict[int, list[Message]] = field(default_factory=dict)  # with each candidate's reply as the last message
+
+    def write(self, messages: list[Message], n: int) -> list[Candidate]:
+        """Returns the next n candidates, each with at most two retries.
+
+        Raises:
+            ModelError: a first reply to ``messages`` does not come; those that came before it are candidates
+        """
+        first, replies = len(self.candidates) + 1, []
+        for reply in self._ask(messages, n):
+            replies.append(reply)
+            self._save(f"reply-{first + len(replies) - 1}.md", reply.text)
+        return [self._candidate(first + i, messages, reply) for i, reply in enumerate(replies)]
+
+    def _ask(self, messages: list[Message], n: int) -> Iterator[Reply]:
+        for reply in self.backend.ask(messages, n, self.sampling):
+            self.ledger.add(self.backend.model, [reply])
+            self.ledger.save(self.folder / "ledger.json")
+            yield reply
+
+    def _candidate(self, number: int, messages: list[Message], reply: Reply) -> Candidate:
+        candidate = Candidate(number, "", self.folder / f"policy-{number}.py")
+        self.candidates.append(candidate)
+        for retry in range(MOST_RETRIES + 1):
+            self.conversations[number] = [*messages, {"role": "assistant", "content": reply.text}]
+            try:
+                candidate.source = extract_policy(reply.text, reply.finish_reason)
+                candidate.policy = vet_policy(candidate.source, self.env.observation_space, self.env.action_space, env=self.env)
+            except (ExtractionError, PolicyRejected) as error:
+                candidate.rejected = str(error).removesuffix(SEND).strip()
+                if retry == MOST_RETRIES:
+                    break
+                try:
+                    (reply,) = self._ask(retry_messages(messages, reply, error), 1)
+                except ModelError as unavailable:
+                    candidate.rejected += f" (no retry: {str(unavailable).splitlines()[0]})"
+                    break
+                self._save(f"reply-{number}-retry-{retry + 1}.md", reply.text)
+            else:
+                candidate.rejected = ""
+                self._save(candidate.path.name, candidate.source)
+                break
+        print(f"candidate {number}: {candidate.rejected or 'checked and probed'}", flush=True)
+        return candidate
+
+    def _save(self, name: str, text: str) -> None:
+        # newline: a reply is kept to the byte.
+        (self.folder / name).write_text(text, "utf-8", newline="")
+
+
+def retry_messages(messages: list[Message], reply: Reply, error: ExtractionError | PolicyRejected) -> list[Message]:
+    """Returns what to ask after a reply without a usable policy: the error goes back to the model.
+
+    Example:
+        >>> asked = [{"role": "user", "content": "Write policy(obs)."}]
+        >>> reply = Reply("import os", "stop", 5, 2, 0.1)
+        >>> error = PolicyRejected(1, "import of 'os'; only numpy and math are allowed")
+        >>> retry_messages(asked, reply, error)[-1]["content"][:60]
+        "Your code was refused: line 1: import of 'os'; only numpy an"
+    """
+    if isinstance(error, Truncated):
+        # What was cut off would only fill the context again.
+        *before, last = messages
+        return [*before, {**last, "content": f"{last['content']}\n\n{error}"}]
+    text = str(error) if isinstance(error, ExtractionError) else f"Your code was refused: {error}. {SEND}"
+    return [*messages, {"role": "assistant", "content": reply.text}, {"role": "user", "content": text}]
+
+
+def refine(writer: Writer, env_id: str, rounds: int, episodes: int, seed: int) -> None:
+    """Sends the report of the best candidate back to the model, for up to so many rounds."""
+    measurements: dict[int, Measurement] = {}
+    for candidate in writer.candidates:
+        if candidate.policy is not None:
+            measurements[candidate.number] = measure(writer.env, candidate.policy, episodes, seed)
+    failures = 0
+    for number in range(1, rounds + 1):
+        best = choose(measurements)
+        if best is None:
+            print("refine: no candidate runs without faults, so there is none to improve")
+            return
+        candidate = next(candidate for candidate in writer.candidates if candidate.number == best)
+        report = report_text(env_id, candidate, measurements[best])
+        messages = [*writer.conversations[best], {"role": "user", "content": f"{report}\n\n{IMPROVE}"}]
+        try:
+            (better,) = writer.write(messages, 1)
+        except ModelError as error:
+            print(f"refine: stopped before round {number}: {error}")
+            return
+        if better.policy is not None:
+            measurements[better.number] = measure(writer.env, better.policy, episodes, seed)
+        failures = 0 if choose(measurements) == better.number else failures + 1
+        print(f"refine: round {number} of {rounds} brought {'nothing better' if failures else 'a better policy'}", flush=True)
+        if failures == PATIENCE:
+            return
+
+
+def provenance(args: argparse.Namespace, prompt: str, writer: Writer, choice: Choice | None) -> dict[str, Any]:
+    """Returns what one needs to know to trust and to repeat an output folder."""
+    versions = {"python": platform.python_version()}
+    for package in ("llmwrappers", "gymnasium", "numpy", "mujoco", "torch", "transformers"):
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    candidates = {}
+    for candidate in writer.candidates:
+        reply = sorted(writer.folder.glob(f"reply-{candidate.number}*.md"))[-1]
+        candidates[str(candidate.number)] = {"reply_sha256": sha256(reply)}
+        if candidate.policy is not None:
+            candidates[str(candidate.number)]["policy_sha256"] = sha256(candidate.path)
+        else:
+            candidates[str(candidate.number)]["rejected"] = candidate.rejected
+    return {
+        "environment": args.env_id,
+        "serves": [args.env_id],
+        "model": writer.backend.model,
+        "revision": writer.backend.revision,
+        "replies": f"{len(writer.candidates)} candidates, each with at most {MOST_RETRIES} retries; --refine {args.refine}",
+        "sampling": asdict(writer.sampling),
+        "prompt_sha256": hashlib.sha256(prompt.encode()).hexdigest(),
+        "candidates": candidates,
+        "default": {
+            "candidate": choice and choice.candidate,
+            "rule": choice and choice.rule,
+            "measured": choice and choice.verdict,
+        },
+        "command": "python -m local_llm.write_policy " + " ".join(args.argv),
+        "date": datetime.date.today().isoformat(),
+        "versions": versions,
+    }
+
+
+def sha256(path: Path) -> str:
+    """Returns the hash of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def parse_args(argv: list[str] | None) -> argparse.Namespace:
+    """Returns the arguments of the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m local_llm.write_policy",
+        description="Asks a language model for policies of an environment, vets them, and chooses the one that helps, if any.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument("--env-id", required=True, help="any Gymnasium environment, e.g. Hopper-v4 or my_package:MyEnv-v0")
+    parser.add_argument("--prompt", metavar="FILE", type=Path, help="ask this instead of the rendered prompt")
+    parser.add_argument("--candidates", type=int, default=5, help="how many policies to ask for")
+    parser.add_argument("--refine", metavar="K", type=int, default=0, help="rounds in which the best one's report goes back")
+    parser.add_argument("--output", metavar="DIR", type=Path, help="the folder to write (policies/ENV_ID if not given)")
+
+    group = parser.add_argument_group("the model")
+    group.add_argument(
+        "--model", help="a name on the Hugging Face Hub, a folder, or a server's name for it; by the memory found if not given"
+    )
+    group.add_argument("--revision", help="a branch, tag or commit of the model")
+    group.add_argument("--quantization", choices=("4bit", "8bit"), help="needs bitsandbytes")
+    group.add_argument("--server", metavar="URL", help="an OpenAI-compatible server, e.g. http://localhost:11434/v1")
+    group.add_argument("--temperature", type=float, default=Sampling.temperature, help="0 makes all replies alike")
+    group.add_argument("--top-p", type=float, default=Sampling.top_p, help="in (0, 1]")
+    group.add_argument("--max-new-tokens", type=int, default=Sampling.max_new_tokens, help="of an answer")
+    group.add_argument("--thinking", metavar="TOKENS", type=int, default=0, help="budget for thinking before the answer")
+
+    group = parser.add_argument_group("recorded replies")
+    group.add_argument(
+        "--replay", metavar="DIR", nargs="?", const=Path(), type=Path,
+        help="ask nothing: replies from this folder, or those shipped for the environment",
+    )  # fmt: skip
+    group.add_argument("--recording", choices=("auto", "record", "off"), default="auto", help="auto asks nothing twice")
+    group.add_argument(
+        "--recordings", metavar="DIR", type=Path, default=Path.home() / ".cache" / "llmwrappers" / "replies",
+        help="where replies are recorded",
+    )  # fmt: skip
+
+    group = parser.add_argument_group("choosing")
+    group.add_argument(
+        "--select", choices=("return", "probe"), default="return", help="by short training, or by episodes alone"
+    )
+    group.add_argument("--budget-steps", type=int, default=200_000, help="training steps of all runs together")
+    group.add_argument("--episodes", type=int, default=10, help="episodes of each candidate alone")
+    group.add_argument("--seed", type=int, default=0, help="of the episodes, the training and the replies")
+    args = parser.parse_args(argv)
+    args.argv = list(sys.argv[1:] if argv is None else argv)
+    for name, least in (("candidates", 1), ("refine", 0), ("budget_steps", 1), ("episodes", 2), ("seed", 0)):
+        if getattr(args, name) < least:
+            parser.error(f"--{name.replace('_', '-')} must be at least {least}, got {getattr(args, name)}")
+    try:
+        args.sampling = Sampling(args.temperature, args.top_p, args.max_new_tokens, args.seed, args.thinking)
+    except ValueError as error:
+        parser.error(str(error))
+    args.output = args.output or Path("policies") / args.env_id.replace("/", "-").replace(":", "-")
+    return args
+
+
+def make_backend(args: argparse.Namespace) -> Backend:
+    """Returns what answers: a recording, a server or a model on this machine, the last two recorded."""
+    if args.replay is not None:
+        folder = args.replay if args.replay != Path() else Path(priors.__file__).parent / args.env_id.replace("/", "-")
+        if not folder.is_dir():
+            raise UserError(
+                f"--replay: no folder {folder}" if args.replay != Path() else
+                f"--replay: no replies are shipped for {args.env_id}; name the folder of a recording, --replay DIR"
+            )  # fmt: skip
+        return Recorded(None, folder, "replay")
+    if args.server:
+        from local_llm.server import Server
+
+        backend: Backend = Server(args.server, args.model)
+    else:
+        from local_llm.transformers_model import TransformersModel, default_model
+
+        model, quantization = (args.model, args.quantization) if args.model else default_model()
+        print(f"loading {model}{f' ({quantization})' if quantization else ''}", flush=True)
+        backend = TransformersModel(model, args.revision, quantization=args.quantization or quantization)
+    return Recorded(backend, args.recordings, args.recording)
+
+
+def claim_output(folder: Path, prompt: str, recorded: bool) -> None:
+    """Makes the output folder and writes the prompt; refuses a folder that holds something else.
+
+    Raises:
+        UserError: it cannot be written, belongs to another prompt, or holds replies that are not ``recorded``
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / "prompt.txt"
+        if path.exists() and path.read_text("utf-8") != prompt:
+            raise UserError(f"--output {folder} holds the policies of another prompt; name another folder, or delete it")
+        if not path.exists() and any(folder.iterdir()):
+            raise UserError(f"--output {folder} is not empty, and not an output of this command; name another folder")
+        if not recorded and any(folder.glob("reply-*.md")):
+            raise UserError(f"--output {folder} holds replies; with --recording off name another folder")
+        path.write_text(prompt, "utf-8", newline="")
+        for old in (*folder.glob("reply-*.md"), *folder.glob("policy-*.py")):
+            old.unlink()  # they are recorded, or shipped
+    except OSError as error:
+        raise UserError(f"--output {folder} cannot be written: {error.strerror or error}") from None
+
+
+def run(args: argparse.Namespace) -> Choice:
+    """Does what the command line asks for.
+
+    Raises:
+        UserError, ModelError, TrainingFailed, gymnasium.error.Error, ValueError: what went wrong and what would be right
+    """
+    env = make(args.env_id)
+    prompt = args.prompt.read_text("utf-8") if args.prompt else render_prompt(args.env_id)
+    claim_output(args.output, prompt, recorded=args.replay is not None or args.recording != "off")
+    writer = Writer(make_backend(args), args.sampling, env, args.output)
+    writer.write([{"role": "user", "content": prompt}], args.candidates)
+    if args.refine:
+        refine(writer, args.env_id, args.refine, args.episodes, args.seed)
+    write_json(args.output / "provenance.json", provenance(args, prompt, writer, None))
+    choice = choose_candidate(
+        args.env_id,
+        writer.candidates,
+        select=args.select,
+        budget_steps=args.budget_steps,
+        episodes=args.episodes,
+        seed=args.seed,
+        run_dir=args.output / "training",
+    )
+    facts = provenance(args, prompt, writer, choice)
+    write_json(args.output / "provenance.json", facts)
+    report = args.output / "report.html"
+    write_report(report, args.env_id, prompt, writer.candidates, choice, ledger=str(writer.ledger), provenance=facts)
+    print(f"\n{writer.ledger}\n\nreport: {report}")
+    if choice.candidate is not None:
+        print(f"prior:  {args.output / f'policy-{choice.candidate}.py'}")
+        print(f"use it: python cleanrl_scripts/td3_camel.py --env-id {args.env_id} --prior {args.output}")
+    env.close()
+    return choice
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs the command; returns its exit status."""
+    args = parse_args(argv)
+    try:
+        run(args)
+    except (UserError, ModelError, TrainingFailed, gym.error.Error, ValueError, ImportError, OSError) as error:
+        print(f"write_policy: error: {error}", file=sys.stderr)
+        if any(args.output.glob("reply-*.md")):
+            print(f"The replies that came are in {args.output}; the same command goes on from there.", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("write_policy: stopped; the same command goes on from there", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

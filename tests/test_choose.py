@@ -1,0 +1,361 @@
+"""local_llm/choose.py: the probe, the halving, the verdicts, the training runs."""
+
+import json
+import os
+import re
+import shutil
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from llmwrappers import load_prior
+from local_llm import choose as module
+from local_llm.choose import Candidate, Comparison, Run, TrainingFailed, choose_candidate, exceeds, plan, run_commands
+
+SWING_UP = """
+import math
+
+def policy(obs):
+    x, y, v = obs
+    energy = 0.5 * v * v + 10 * x
+    u = 2 * math.copysign(1, v * (10 - energy)) if x < 0.9 else -10 * y - 2 * v
+    return [max(-2, min(2, u))]
+"""
+CONSTANT = "def policy(obs):\n    return [2.0]\n"
+# Brakes whatever moves: the pendulum hangs still.
+BRAKE = "def policy(obs):\n    return [-2.0 * obs[2]]\n"
+FAULTY = "def policy(obs):\n    return [1.0 / 0.0]\n"
+
+
+@pytest.fixture
+def candidates(tmp_path):
+    """Makes candidates of sources, numbered from 1; one that is None is rejected."""
+
+    def make(*sources: str | None) -> list[Candidate]:
+        made = []
+        for number, source in enumerate(sources, 1):
+            path = tmp_path / f"policy-{number}.py"
+            if source is None:
+                made.append(Candidate(number, "", path, rejected="line 3: imports os"))
+            else:
+                path.write_text(source)
+                made.append(Candidate(number, source, path, load_prior(path)))
+        return made
+
+    return make
+
+
+def quiet(line: str) -> None:
+    pass
+
+
+class FakeTraining:
+    """Stands in for run_commands: writes the run folder of a training that learned what ``learned`` says of a prior."""
+
+    def __init__(self, learned, failing=()):
+        self.learned, self.failing, self.commands = learned, failing, []
+
+    def __call__(self, commands, jobs, log):
+        failures = {}
+        for folder, command in commands.items():
+            self.commands.append(command)
+            if command[2] == "--resume":
+                run = Path(command[3])
+                prior, seed, total = json.loads((run / "args.json").read_text())
+            else:
+                option = dict(zip(command[2::2], command[3::2], strict=False))
+                prior, seed, total = Path(option["--prior"]).stem, int(option["--seed"]), int(option["--total-timesteps"])
+                run = folder / "run"
+                run.mkdir(parents=True)
+                (run / "args.json").write_text(json.dumps([prior, seed, total]))
+            if prior in self.failing:
+                failures[folder] = "exit status 1: out of memory"
+                continue
+            value = self.learned(prior, seed)
+            lines = ["global_step,metric,value", "0,eval/episodic_return,-9999"]
+            lines += [f"{total},eval/episodic_return,{value}", f"{total},losses/qf_loss,7"]
+            if prior != "none":
+                lines += ["0,eval/masked_return,-9999", f"{total},eval/masked_return,{value + 50}"]
+            (run / "metrics.csv").write_text("\n".join(lines) + "\n")
+            (folder / "finished").touch()
+        return failures
+
+
+def choose_trained(candidates, training, tmp_path, **options):
+    arguments = {"episodes": 2, "budget_steps": 20_000, "run_dir": tmp_path / "runs", "log": quiet, **options}
+    return choose_candidate("Pendulum-v1", candidates, select="return", execute=training, **arguments)
+
+
+def constants(number: int) -> list[str]:
+    return [f"def policy(obs):\n    return [{0.1 * k}]\n" for k in range(number)]
+
+
+class TestProbe:
+    def test_the_one_that_swings_up_is_chosen(self, candidates):
+        choice = choose_candidate(
+            "Pendulum-v1", candidates(CONSTANT, SWING_UP, FAULTY, None, SWING_UP), select="probe", episodes=4, log=quiet
+        )
+        assert choice.candidate == 2
+        assert re.match(r"faulted in 800 of 800 steps: .*ZeroDivisionError", choice.outcomes.pop(3))
+        assert choice.outcomes == {
+            1: "no better than random actions",
+            2: "chosen",
+            4: "rejected: line 3: imports os",
+            5: "repeated: the same code as candidate 2",
+        }
+        assert sorted(choice.measurements) == [1, 2, 3]
+        assert choice.verdict.startswith("Candidate 2 is the best by episodes alone: it returns -")
+        assert choice.runs == []
+
+    def test_none_that_beats_random_actions(self, candidates):
+        choice = choose_candidate("Pendulum-v1", candidates(CONSTANT, BRAKE), select="probe", episodes=4, log=quiet)
+        assert choice.candidate is None
+        assert choice.verdict.startswith("None of them helps: the best, candidate ")
+
+    def test_none_that_can_be_used(self, candidates):
+        choice = choose_candidate("Pendulum-v1", candidates(None, FAULTY, None), select="probe", episodes=2, log=quiet)
+        assert choice.candidate is None
+        assert choice.verdict == (
+            "No candidate could be used, of 3: 2 rejected, 1 faulted; candidate 1 rejected: line 3: imports os"
+        )
+
+    def test_a_discrete_space(self):
+        """The reward is the action, 0 to 3; the third does not say which actions are allowed."""
+        policies = [lambda obs: {0, 1}, lambda obs: {2, 3}, lambda obs: 3]
+        made = [Candidate(n, f"# {n}", Path(f"policy-{n}.py"), policy) for n, policy in enumerate(policies, 1)]
+        choice = choose_candidate("llmwrappers-tests/Turns-v0", made, select="probe", episodes=20, log=quiet)
+        assert choice.candidate == 2
+        assert choice.outcomes[1] == "no better than random actions"
+        assert choice.outcomes[3].startswith("faulted in 100 of 100 steps: ValueError: the prior returned 3")
+
+    def test_a_choice_survives_json(self, candidates):
+        choice = choose_candidate("Pendulum-v1", candidates(SWING_UP, FAULTY), select="probe", episodes=2, log=quiet)
+        again = json.loads(json.dumps(asdict(choice), allow_nan=False))
+        assert again["measurements"]["1"]["returns"] == choice.measurements[1].returns
+
+
+class TestHalving:
+    def test_the_best_learner_wins_not_the_best_prior(self, candidates, tmp_path):
+        """Of five, the three best by episodes are trained; the one of them that returns least teaches most."""
+        made = candidates(*constants(5))
+        training = FakeTraining(lambda prior, seed: {"policy-5": 300, "policy-4": 200, "none": 90}.get(prior, 100) + seed)
+        choice = choose_trained(made, training, tmp_path, seed=7)
+        returns = {number: np.mean(m.returns) for number, m in choice.measurements.items()}
+        trained = sorted(returns, key=lambda number: returns[number])[2:]
+        by_learning = {run.candidate for run in choice.runs} - {None}
+        assert by_learning == set(trained)
+        best = max(trained)
+        assert choice.candidate == best
+        assert choice.outcomes[best] == "chosen"
+        assert sum(outcome.startswith("untrained: not among the 3 best") for outcome in choice.outcomes.values()) == 2
+        seeds = {arm: [run.seed for run in choice.runs if run.candidate == arm] for arm in [None, *trained]}
+        assert seeds[None] == seeds[best] == [7, 8, 9, 10, 11]
+        assert sorted(len(seeds[number]) for number in trained if number != best) == [1, 2]
+        assert choice.settings["total_timesteps"] * len(choice.runs) <= 20_000 < 1.05 * 13 * choice.settings["total_timesteps"]
+
+    def test_the_verdict_says_the_numbers(self, candidates, tmp_path):
+        learned = {"policy-1": {0: 700, 1: 800, 2: 936}, "none": {0: 240, 1: 230, 2: 250}}
+        choice = choose_trained(candidates(CONSTANT), FakeTraining(lambda prior, seed: learned[prior][seed]), tmp_path)
+        assert choice.verdict == (
+            "Candidate 1 helps: after 3 300 steps the agent returns 812 without the mask (3 seeds, least 700) and 862 with it, "
+            "against 240 without a prior (3 seeds, greatest 250)."
+        )
+        assert choice.comparison == Comparison([700, 800, 936], [750, 850, 986], [240, 230, 250])
+
+    def test_the_final_seeds_are_fresh(self, candidates, tmp_path):
+        """A candidate that shone with the seed that it was picked by does not win by that seed."""
+        learned = lambda prior, seed: 1000 if (prior, seed) == ("policy-2", 0) else seed  # noqa: E731
+        choice = choose_trained(candidates(CONSTANT, BRAKE), FakeTraining(learned), tmp_path)
+        assert choice.outcomes[2] == "the best of them, but does not help"
+        assert choice.comparison is not None
+        assert (choice.comparison.candidate, choice.comparison.none) == ([1, 2, 3], [0, 1, 2, 3])
+
+    @pytest.mark.parametrize(
+        ("with_prior", "without", "advice"),
+        [
+            ([0, 100, 200], [0, 50, 100], "chance explains this difference as well, and a larger budget may tell."),
+            ([40, 50, 60], [40, 50, 61], "the mask helps as long as it is on, so longer training, .* may carry that over."),
+            ([1, 2, 3], [90, 91, 92], "train without a prior, or ask for other candidates."),
+        ],
+    )
+    def test_what_does_not_help_leads_to_advice(self, candidates, tmp_path, with_prior, without, advice):
+        learned = {"policy-1": with_prior, "none": without}
+        choice = choose_trained(candidates(CONSTANT), FakeTraining(lambda prior, seed: learned[prior][seed]), tmp_path)
+        assert (choice.candidate, choice.best) == (None, 1)
+        assert choice.outcomes == {1: "the best of them, but does not help"}
+        pattern = "None of them helps: with the best, candidate 1, after 3 300 steps the agent returns .* without a prior .*; "
+        assert re.fullmatch(pattern + advice, choice.verdict)
+
+    def test_a_candidate_whose_training_fails_is_named_and_the_others_go_on(self, candidates, tmp_path):
+        training = FakeTraining(lambda prior, seed: len(prior), failing=["policy-2"])
+        choice = choose_trained(candidates(CONSTANT, BRAKE), training, tmp_path)
+        assert choice.outcomes == {1: "chosen", 2: "failed in training with seed 0: exit status 1: out of memory"}
+
+    def test_all_that_fail_in_training(self, candidates, tmp_path):
+        choice = choose_trained(candidates(CONSTANT), FakeTraining(lambda *_: 0, failing=["policy-1"]), tmp_path)
+        assert choice.candidate is None
+        assert choice.verdict.startswith(
+            "No candidate could be used, of 1: 1 failed; candidate 1 failed in training with seed "
+        )
+        assert choice.verdict.endswith(": exit status 1: out of memory")
+
+    def test_nothing_to_compare_with(self, candidates, tmp_path):
+        with pytest.raises(TrainingFailed, match="without a prior failed with seed 0: exit status 1: out of memory"):
+            choose_trained(candidates(CONSTANT), FakeTraining(lambda *_: 0, failing=["none"]), tmp_path)
+
+    def test_finished_runs_are_found_again_and_interrupted_ones_resumed(self, candidates, tmp_path):
+        made = candidates(CONSTANT)
+        interrupted = FakeTraining(lambda prior, seed: len(prior), failing=["policy-1"])
+        choose_trained(made, interrupted, tmp_path)
+        resumed = FakeTraining(lambda prior, seed: len(prior))
+        choice = choose_trained(made, resumed, tmp_path)
+        assert choice.candidate == 1
+        assert [command[2] for command in resumed.commands] == ["--resume"] * 3
+        again = FakeTraining(lambda prior, seed: pytest.fail("it is known already"))
+        assert choose_trained(made, again, tmp_path).runs == choice.runs
+        assert again.commands == []
+
+    def test_other_code_or_settings_train_anew(self, candidates, tmp_path):
+        choose_trained(candidates(CONSTANT), FakeTraining(lambda *_: 0.0), tmp_path)
+        changed = FakeTraining(lambda *_: 0.0)
+        choose_trained(candidates(BRAKE), changed, tmp_path)
+        assert len(changed.commands) == 3  # those without a prior are the same
+        choose_trained(candidates(BRAKE), changed, tmp_path, budget_steps=10_000)
+        assert len(changed.commands) == 3 + 6
+
+
+class TestArguments:
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"select": "best"}, "select must be 'return' or 'probe', got 'best'"),
+            ({"episodes": 1}, "episodes must be at least 2"),
+            ({"jobs": 0}, "jobs must be at least 1, got 0"),
+            ({"budget_steps": 359}, "budget_steps must be at least 360 for the 6 runs that 1 candidates need.*got 359"),
+        ],
+    )
+    def test_wrong_ones_are_named(self, candidates, options, message):
+        with pytest.raises(ValueError, match=message):
+            choose_candidate("Pendulum-v1", candidates(CONSTANT), **options, log=quiet)
+
+    @pytest.mark.parametrize("numbers", [[], [1, 1]])
+    def test_candidates_that_cannot_be_told_apart(self, numbers):
+        with pytest.raises(ValueError, match="candidates must be one or more, each with a number of its own, got"):
+            choose_candidate("Pendulum-v1", [Candidate(number, "", Path()) for number in numbers], log=quiet)
+
+    def test_td3_cannot_train_a_discrete_space(self):
+        with pytest.raises(ValueError, match=r"TD3, which needs a Box action space; CartPole-v1 has Discrete\(2\): use.*probe"):
+            choose_candidate("CartPole-v1", [Candidate(1, "", Path("policy.py"), lambda obs: {1})], log=quiet)
+
+    def test_without_the_script(self, candidates, monkeypatch):
+        monkeypatch.setattr(module, "SCRIPT", Path("nowhere.py"))
+        with pytest.raises(FileNotFoundError, match=r"no nowhere.py: run from a checkout of the repository, or use .*probe"):
+            choose_candidate("Pendulum-v1", candidates(CONSTANT), log=quiet)
+
+
+def test_learned_is_the_mean_over_the_last_third():
+    run = Run(1, 0, "", steps=[0, 60, 80, 120], returns=[1.0, 2.0, 4.0, 8.0], masked_returns=[0.0, 0.0, 10.0, 20.0])
+    assert (run.learned(), run.learned(masked=True)) == (6.0, 15.0)
+
+
+def test_what_exceeds_by_more_than_twice_the_standard_error():
+    """The difference is 4 and its standard error the root of 2/2 + s^2/2, in all 2 at s^2 = 6."""
+    assert exceeds([5.0 - 1, 5.0 + 1], [1.0 - 1.7, 1.0 + 1.7])
+    assert not exceeds([5.0 - 1, 5.0 + 1], [1.0 - 1.8, 1.0 + 1.8])
+    assert exceeds([2.0, 2.0], [1.0, 1.0, 1.0])
+    assert not exceeds([1.0, 1.0], [1.0, 1.0, 1.0])
+
+
+@pytest.mark.parametrize(("candidates", "rungs"), [(0, [1]), (1, [1]), (2, [2, 1]), (3, [3, 2, 1])])
+def test_a_plan_stays_within_the_budget(candidates, rungs):
+    planned, steps = plan(candidates, 100_000)
+    runs = sum(size + 1 for size in rungs[:-1]) + 6
+    assert planned == rungs
+    assert 100_000 - 60 * runs < runs * steps <= 100_000
+    assert steps % 60 == 0
+
+
+class TestRunCommands:
+    def test_every_command_runs_and_failures_keep_their_last_lines(self, tmp_path):
+        code = "import os; print('threads', os.environ['OMP_NUM_THREADS'])"
+        good = {tmp_path / f"good-{k}": [sys.executable, "-c", code] for k in range(3)}
+        bad = {tmp_path / "bad": [sys.executable, "-c", "print('first'); raise MemoryError('too large')"]}
+        lines = []
+        failures = run_commands({**bad, **good}, 2, lines.append)
+        assert list(failures) == list(bad)
+        assert failures[tmp_path / "bad"].startswith("exit status 1, ")
+        assert failures[tmp_path / "bad"].endswith("MemoryError: too large")
+        assert {path.parent for path in tmp_path.glob("*/finished")} == set(good)
+        assert all((folder / "log.txt").read_text() == "threads 1\n" for folder in good)
+        assert len(lines) == 4
+        assert lines[-1].startswith("  4 of 4: ")
+
+    def test_whatever_ends_it_ends_the_commands(self, tmp_path):
+        sleeper = "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(60)"
+        commands = {
+            tmp_path / "sleeper": [sys.executable, "-c", sleeper, str(tmp_path / "pid")],
+            tmp_path / "quick": [
+                sys.executable,
+                "-c",
+                f"import os, time\nwhile not os.path.exists({str(tmp_path / 'pid')!r}): pass",
+            ],
+        }
+
+        def interrupt(line):
+            raise KeyboardInterrupt
+
+        start = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            run_commands(commands, 2, interrupt)
+        assert time.monotonic() - start < 30
+        with pytest.raises(ProcessLookupError):
+            os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+def test_real_training_runs_are_read_and_not_repeated(candidates, tmp_path, monkeypatch):
+    # Starting a run takes seconds: those of the other seeds are copies of the first one's.
+    def train_once(commands, jobs, log):
+        first = {folder: command for folder, command in commands.items() if "-seed-0-" in folder.name}
+        failures = run_commands(first, jobs, log)
+        for folder in commands.keys() - first.keys():
+            arm = folder.name.split("-seed-")[0]
+            shutil.copytree(next(done for done in first if done.name.startswith(arm)), folder)
+        return failures
+
+    quick = {**module.training_settings(60), "eval_every": 30, "eval_episodes": 1}
+    monkeypatch.setattr(module, "training_settings", lambda steps: quick)
+    options = {"budget_steps": 360, "episodes": 2, "run_dir": tmp_path / "runs"}
+    choice = choose_candidate("Pendulum-v1", candidates(SWING_UP), **options, execute=train_once, log=quiet)
+    assert choice.settings["total_timesteps"] == 60
+    assert [(run.candidate, run.seed) for run in choice.runs] == [(arm, seed) for seed in range(3) for arm in (None, 1)]
+    for run in choice.runs:
+        assert run.steps == [0, 30, 60]
+        assert len(run.returns) == 3
+        assert len(run.masked_returns) == (3 if run.candidate else 0)
+    assert choice.comparison is not None
+    # Untrained, within the mask, the agent nearly does what the prior does; on its own it does not.
+    assert max(choice.comparison.none) < min(choice.comparison.masked)
+
+    monkeypatch.setattr("subprocess.Popen", lambda *_: pytest.fail("it has been trained already"))
+    assert choose_candidate("Pendulum-v1", candidates(SWING_UP), **options, log=quiet).runs == choice.runs
+
+
+@pytest.mark.slow
+class TestRealChoices:
+    """On Pendulum a swing-up teaches; braking and pushing do not."""
+
+    def test_the_good_one_is_chosen(self, candidates, tmp_path):
+        made = candidates(CONSTANT, BRAKE, SWING_UP)
+        choice = choose_candidate("Pendulum-v1", made, budget_steps=26_000, run_dir=tmp_path)
+        assert choice.candidate == 3, choice.verdict
+        assert gym.spec("Pendulum-v1").max_episode_steps == 200
+
+    def test_a_useless_set(self, candidates, tmp_path):
+        choice = choose_candidate("Pendulum-v1", candidates(CONSTANT, BRAKE), budget_steps=18_000, run_dir=tmp_path)
+        assert choice.candidate is None
+        assert choice.verdict.startswith("None of them helps")

@@ -1,0 +1,276 @@
+"""local_llm/report.py: the HTML file is complete and safe, the images and curves are right, the text is compact."""
+
+import base64
+import dataclasses
+import json
+import re
+import zlib
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from llmwrappers import load_prior
+from llmwrappers.priors.measurement import Measurement, make, measure
+from local_llm import report as module
+from local_llm.choose import RULES, Candidate, Choice, Run, choose_candidate, training_settings
+from local_llm.report import film, png, report_text, shrink, ticks, write_report
+
+EVIL = "</pre></details><script>alert('code')</script><img src=x onerror=alert(1)>"
+
+
+def quiet(line: str) -> None:
+    pass
+
+
+class Page(HTMLParser):
+    """Collects tags, attributes and text, and that every element is closed in order."""
+
+    VOID = ("meta", "img")
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.open, self.tags, self.attributes, self.text = [], [], [], ""
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def decode(data: bytes) -> np.ndarray:
+    """Reads a PNG that has one IDAT chunk and only rows of filter 2."""
+    width, height = (int.from_bytes(data[at : at + 4], "big") for at in (16, 20))
+    start = data.index(b"IDAT") + 4
+    length = int.from_bytes(data[start - 8 : start - 4], "big")
+    rows = np.frombuffer(zlib.decompress(data[start : start + length]), np.uint8).reshape(height, 1 + 3 * width)
+    assert (rows[:, 0] == 2).all()
+    return np.cumsum(rows[:, 1:], axis=0, dtype=np.uint8).reshape(height, width, 3)
+
+
+def pendulum(sources: dict[int, str]) -> list[Candidate]:
+    policies = {1: lambda obs: [-2.0 * obs[1] - 0.5 * obs[2]], 2: lambda obs: [2.0]}
+    return [Candidate(n, source, Path(f"policy-{n}.py"), policies[n]) for n, source in sources.items()]
+
+
+@pytest.fixture(scope="module")
+def trained() -> tuple[list[Candidate], Choice]:
+    """Two candidates that ran and a rejected one, with runs whose curves are straight."""
+    candidates = pendulum({1: "# the first one\n" + EVIL, 2: "# the second one"})
+    candidates.append(Candidate(3, "import os", Path("policy-3.py"), rejected=f"line 1: imports os {EVIL}"))
+    choice = choose_candidate("Pendulum-v1", candidates, select="probe", episodes=2, log=quiet)
+    choice.select, choice.rule, choice.settings = "return", RULES["return"], training_settings(1200)
+    choice.candidate, choice.verdict, choice.outcomes[1] = 1, f"Candidate 1 helps: {EVIL}", "chosen"
+    for seed in range(4):
+        for number in (None, 1, 2) if seed == 0 else (None, 1):
+            slope = {None: 1.0, 1: 3.0, 2: 2.0}[number] + 0.1 * seed
+            masked = [-900.0, -700.0, -500.0] if number else []
+            choice.runs.append(
+                Run(number, seed, "", [0, 600, 1200], [-1200.0, -1200 + 100 * slope, -1200 + 200 * slope], masked)
+            )
+    return candidates, choice
+
+
+@pytest.fixture(scope="module")
+def html(trained, tmp_path_factory) -> str:
+    path = tmp_path_factory.mktemp("report") / "new" / "report.html"
+    provenance = {"model": f"a model {EVIL}", "versions": {"numpy": np.__version__}}
+    write_report(path, "Pendulum-v1", f"Write it. {EVIL}", *trained, ledger=f"5 calls {EVIL}", provenance=provenance)
+    return path.read_text("utf-8")
+
+
+class TestPage:
+    def test_it_is_well_formed_and_loads_nothing(self, html):
+        page = Page(html)
+        assert not {"script", "link", "iframe", "object", "form", "base"} & set(page.tags)
+        sources = [value for name, value in page.attributes if name in ("src", "href", "srcset", "action", "data")]
+        assert sources
+        assert all(source.startswith("data:image/png;base64,") for source in sources)
+        assert not [name for name, _ in page.attributes if name.startswith("on")]
+        assert not re.findall(r"url\(|@import|https?:", html)
+        assert "default-src 'none'" in html
+        assert len(html) < 1_500_000
+
+    def test_what_a_model_wrote_is_text(self, html):
+        """The verdict, the reason of a rejection (twice), the code, the prompt, the ledger, the provenance."""
+        assert "<script" not in html
+        assert Page(html).text.count(EVIL) == 7
+        assert "<title>Pendulum-v1: Candidate 1 helps</title>" in html
+
+    def test_every_candidate_is_in_the_table(self, html, trained):
+        rows = [re.sub(r"<[^>]+>", "|", row) for row in re.findall(r"<tr.*?</tr>", html)]
+        cells = {
+            name: next(row for row in rows if name in row) for name in ("Candidate 2", "Candidate 3", "Random", "No prior")
+        }
+
+        def shown(value: float) -> str:
+            return f"|{value:,.0f}|".replace(",", "\xa0").replace("-", "\N{MINUS SIGN}")
+
+        assert shown(float(np.mean(trained[1].measurements[2].returns))) in cells["Candidate 2"]
+        assert "|100|" in cells["Candidate 2"]  # saturated, %
+        assert "rejected: line 1: imports os" in cells["Candidate 3"]
+        assert shown(-800.0) in cells["Candidate 2"]
+        assert shown(-1200 + 200 * 1.15) in cells["No prior"]
+        assert "forward, m" not in html  # nobody reports a position
+
+    def test_the_curves_are_where_they_should_be(self, html):
+        """Of candidate 1's panel: four thin lines an arm, and thick ones that end at the mean of their ends."""
+        panel = next(svg for svg in re.findall(r"<svg viewBox.*?</svg>", html) if "Candidate 1, chosen" in svg)
+        lines = re.findall(r'points="([^"]+)" [^>]*stroke="(#\w+)" stroke-width="([\d.]+)"', panel)
+        ends = {(color, width): [] for color in ("#0072b2", "#555555") for width in ("0.9", "2.4")}
+        for points, *style in lines:
+            ends.setdefault(tuple(style), []).append(float(points.split(",")[-1]))
+        for color in ("#0072b2", "#555555"):
+            assert len(ends[color, "0.9"]) == 4
+            assert ends[color, "2.4"] == pytest.approx([np.mean(ends[color, "0.9"])], abs=0.1)
+        assert ends["#0072b2", "2.4"] < ends["#555555", "2.4"]  # higher on the page
+        assert "4 runs, 4 without a prior" in panel
+        assert html.count("<svg viewBox") == 2
+
+    def test_film_strips_or_why_there_are_none(self, html, trained, tmp_path, monkeypatch):
+        assert len(re.findall(r"data:image/png;base64,", html)) == 16
+        assert "step 1</div>" in html
+        assert "step 200</div>" in html
+        frame = re.findall(r"data:image/png;base64,([^\"]+)", html)[0]
+        assert decode(base64.b64decode(frame)).std() > 5
+
+        def no_renderer(*_):
+            raise RuntimeError(f"no display {EVIL}")
+
+        monkeypatch.setattr(module, "film", no_renderer)
+        write_report(tmp_path / "report.html", "Pendulum-v1", "", *trained)
+        page = Page((tmp_path / "report.html").read_text("utf-8"))
+        assert f"No film: Pendulum-v1 cannot be rendered here (RuntimeError: no display {EVIL})." in page.text
+        assert "img" not in page.tags
+
+    def test_films_that_are_too_large_are_shrunk(self, html, trained, tmp_path, monkeypatch):
+        monkeypatch.setattr(module, "MOST_FRAME_BYTES", 8_000)
+        write_report(tmp_path / "report.html", "Pendulum-v1", "", *trained)
+        frames = [re.findall(r"base64,([^\"]+)", page)[0] for page in (html, (tmp_path / "report.html").read_text("utf-8"))]
+        large, small = (decode(base64.b64decode(frame)).shape[0] for frame in frames)
+        assert large > 150
+        assert small < 100
+
+    def test_without_anything_to_show(self, tmp_path):
+        """All were rejected, on a Discrete space that cannot be rendered."""
+        candidates = [Candidate(1, "", Path("policy-1.py"), rejected="no code")]
+        choice = choose_candidate("llmwrappers-tests/Turns-v0", candidates, select="probe", episodes=2, log=quiet)
+        write_report(tmp_path / "report.html", "llmwrappers-tests/Turns-v0", "the prompt", candidates, choice)
+        page = Page((tmp_path / "report.html").read_text("utf-8"))
+        assert "No candidate could be used" in page.text
+        assert "1 policy written by" in page.text
+        assert "What they do" not in page.text
+
+    def test_an_environment_without_a_renderer(self, tmp_path):
+        candidates = [Candidate(1, "", Path("policy-1.py"), lambda obs: {3})]
+        choice = choose_candidate("llmwrappers-tests/Turns-v0", candidates, select="probe", episodes=2, log=quiet)
+        write_report(tmp_path / "report.html", "llmwrappers-tests/Turns-v0", "the prompt", candidates, choice)
+        assert "No film: llmwrappers-tests/Turns-v0 cannot be rendered here (" in (tmp_path / "report.html").read_text("utf-8")
+
+
+class TestImages:
+    def test_a_png_decodes_to_its_image(self):
+        image = np.random.default_rng(0).integers(0, 256, (7, 5, 3), dtype=np.uint8)
+        np.testing.assert_array_equal(decode(png(image)), image)
+
+    def test_shrinking_averages(self):
+        image = np.zeros((8, 9, 3), np.uint8)
+        image[:2, :2] = [[[0], [100]], [[200], [100]]]
+        small = shrink(image, height=4)
+        assert small.shape == (4, 4, 3)
+        assert small[0, 0].tolist() == [100, 100, 100]
+        assert small[1:].max() == 0
+        np.testing.assert_array_equal(shrink(image, height=160), image)
+
+    def test_frames_are_spread_over_the_episode(self):
+        captions = [caption for caption, _ in film("Pendulum-v1", lambda obs: [0.0], steps=200, seed=0)]
+        assert captions == [f"step {t}" for t in (1, 29, 58, 86, 115, 143, 172, 200)]
+        assert len(film("Pendulum-v1", lambda obs: [0.0], steps=3, seed=0)) == 3
+
+
+@pytest.mark.parametrize(("low", "high"), [(-1600.0, -120.0), (0.0, 1.0), (-0.003, 0.02), (3.0, 3.0), (0.0, 0.0), (-5, 1e6)])
+def test_ticks_are_few_and_inside(low, high):
+    values = ticks(low, high)
+    assert len(values) <= 6
+    assert all(low <= value <= high for value in values) or low == high
+
+
+class TestText:
+    def test_it_says_what_happened_and_what_to_improve(self, trained):
+        candidates, choice = trained
+        text = report_text("Pendulum-v1", candidates[1], choice.measurements[2], choice)
+        assert "action components at a bound: 100%" in text
+        assert "- 100% of the action components are at a bound: lower the gains" in text
+        assert "return -" in text
+        assert "one that never had it: -970" in text
+        assert "The worst episode:" in text
+        states = re.findall(r"^(\d+) \| \[.*\] \| \[2\] \| -[\d.]+$", text, re.MULTILINE)
+        assert (states[0], states[-1], len(states)) == ("0", "199", 8)
+
+    def test_a_fall_is_named(self):
+        policy = load_prior("Hopper-v5", 1)
+        measurement = measure(make("Hopper-v5"), policy, episodes=2, seed=0)
+        text = report_text("Hopper-v5", Candidate(1, "", Path(), policy), measurement)
+        assert "terminated by the environment: 2 of 2 episodes" in text
+        assert "- The environment ended 2 of 2 episodes, after 19" in text
+        assert "the environment ended it (terminated)" in text
+        assert re.search(r"Its reward, mean a step: reward_forward -?[\d.]+, reward_ctrl -[\d.]+, reward_survive 0.99", text)
+        assert len(text.split()) < 1500
+
+    def test_faults_come_first(self):
+        def fails(obs):
+            raise ZeroDivisionError("division by zero")
+
+        measurement = measure(make("Pendulum-v1"), fails, episodes=2, seed=0)
+        text = report_text("Pendulum-v1", Candidate(1, "", Path(), fails), measurement)
+        advice = re.findall(r"^- (.*)$", text, re.MULTILINE)
+        assert advice[0].startswith("400 calls failed (ZeroDivisionError: division by zero): return finite numbers")
+
+    @pytest.mark.parametrize(
+        ("measurement", "advice"),
+        [
+            ({"distances": [-1.0]}, "It does not move forward at all."),
+            ({"distances": [9.0], "steadiness": 0.2}, "Its forward speed is not steady"),
+            ({"chatter": 0.5}, "The action jumps from one step to the next"),
+            ({"microseconds": 2500.0}, "A call takes 2.5 ms"),
+            ({"returns": [-9999.0]}, "It is no better than random actions"),
+            ({}, "Nothing is broken"),
+        ],
+    )
+    def test_advice_follows_the_numbers(self, trained, measurement, advice):
+        candidates, choice = trained
+        fine = {"returns": [0.0], "steps": [200], "survival": 1.0, "saturation": 0.1, "chatter": 0.01, "microseconds": 9.0}
+        text = report_text("Pendulum-v1", candidates[0], Measurement(**{**fine, **measurement}), choice)
+        found = re.findall(r"^- (.*)$", text, re.MULTILINE)
+        assert len(found) == 1
+        assert found[0].startswith(advice)
+
+    def test_large_observations_stay_compact(self, monkeypatch):
+        policy = load_prior("Ant-v5", 2)
+        measurement = measure(make("Ant-v5"), policy, episodes=2, seed=0)
+        text = report_text("Ant-v5", Candidate(2, "", Path(), policy), measurement)
+        assert len(text.split()) < 1500
+
+    def test_a_rejected_candidate_has_no_report(self):
+        with pytest.raises(ValueError, match="candidate 4 has no policy to report on, it was rejected: no code"):
+            report_text("Pendulum-v1", Candidate(4, "", Path(), rejected="no code"), Measurement())
+
+
+def test_a_choice_fits_json_with_runs(trained):
+    again = json.loads(json.dumps(dataclasses.asdict(trained[1])))
+    assert again["runs"][1]["masked_returns"] == [-900.0, -700.0, -500.0]
