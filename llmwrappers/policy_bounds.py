@@ -227,7 +227,7 @@ class _Kinds:
         for _ in range(200):
             before = (dict(self.variables), dict(self.returns), list(self.sites), list(self.merged))
             self._body("", tree.body)
-            if before == (self.variables, self.returns, self.sites, self.merged):
+            if before == (self.variables, self.returns, self.sites, self.merged) and not self._settle():
                 self._require_no_state(tree)
                 return
         raise PolicyRejected(None, "the code is too intricate to be checked")
@@ -255,6 +255,14 @@ class _Kinds:
         value = node.operand if isinstance(node, ast.UnaryOp) else node
         assert isinstance(value, ast.Constant)
         return {float: SCALAR, int: INTEGER, bool: NUMBER}.get(type(value.value), ANY)
+
+    def _settle(self) -> bool:
+        """Gives ANY to what nothing was seen to reach, such as the elements of an empty list; returns whether there was any."""
+        unknown = None in self.sites or None in self.variables.values() or None in self.returns.values()
+        self.sites = [ANY if kind is None else kind for kind in self.sites]
+        self.variables = {name: ANY if kind is None else kind for name, kind in self.variables.items()}
+        self.returns = {name: ANY if kind is None else kind for name, kind in self.returns.items()}
+        return unknown
 
     def _require_no_state(self, tree: ast.Module) -> None:
         """Refuses to change a list or a dict that lives on between calls."""
@@ -918,6 +926,8 @@ def _require_numbers(value: Any) -> None:
     """Raises if there is something else than numbers, in lists within lists, in what NumPy is given."""
     if type(value) in (list, tuple):
         for item in value:
+            if item is None:
+                raise PolicyFault("NumPy's functions take no None in a list")
             _require_numbers(item)
     elif type(value) in (str, dict):
         raise PolicyFault("NumPy's functions take numbers and lists of numbers here")
@@ -1083,9 +1093,11 @@ class Meter:
         if type(on) in (list, dict):
             _require_no_cycle(on, arguments)
         if function in _NUMPY:
-            _require_numbers(arguments)
-            _require_numbers(tuple(named.values()))
+            for value in (*arguments, *named.values()):
+                _require_numbers(value)
         result = function(*arguments, **named)
+        if result is None and function in _NUMPY:
+            raise PolicyFault("NumPy's functions take no None here")
         self._pay(size_of(result))
         if type(on) in (list, dict) and len(on) > MAX_SIZE:
             raise _too_large()

@@ -15,6 +15,7 @@ import datetime
 import hashlib
 import importlib.metadata
 import platform
+import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
@@ -343,4 +344,6 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    # As an exception, so that the training runs end too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     sys.exit(main())

@@ -30,13 +30,14 @@ def load_prior(
     """Returns the prior policy that a name, a path to a Python file or a callable stands for.
 
     A name is the id of an environment with a shipped prior ("Ant-v4"; the same code serves "Ant-v5"), and ``candidate``
-    chooses among the policies shipped for it. A path names a Python file that defines ``policy``. Both are played by a
+    chooses among the policies shipped for it. A path names a Python file that defines ``policy``, or a folder that
+    ``local_llm.write_policy`` wrote, with candidates of its own. All are played by a
     GeneratedPolicy, which refuses code that could do anything but compute. For code of your own that does more, write
     ``"trusted:path/to/policy.py"``: it is executed as it is, with your rights. A callable is returned as it is.
 
     Args:
         prior: a name, a path (a string that ends in .py is always a path) or a callable
-        candidate: which of the shipped policies, counted from 1; the default of ``provenance.json`` if None
+        candidate: which policy of a name or a folder, counted from 1; the default of ``provenance.json`` if None
         isolation: "inprocess" or "process": where the code of a name or a path is played (see GeneratedPolicy)
         action_dim: how many numbers an action has, or its shape; "process" needs it
 
@@ -53,10 +54,15 @@ def load_prior(
         >>> policy(np.zeros(11)).shape
         (3,)
     """
-    if isinstance(prior, str) and (folder := _folders().get(prior)):
+    folder = _folders().get(prior) if isinstance(prior, str) else None
+    if folder is None and isinstance(prior, str | os.PathLike) and (Path(prior) / "provenance.json").is_file():
+        folder = Path(prior)
+    if folder is not None:
         candidates, default = _candidates(folder)
-        chosen = str(default if candidate is None else candidate)
-        if chosen not in map(str, candidates):
+        if candidate is None and default is None:
+            raise ValueError(f"none of the candidates of {str(prior)!r} was chosen; name one with candidate, of {candidates}")
+        chosen = default if candidate is None else candidate
+        if chosen not in candidates:
             raise ValueError(f"candidate must be one of {candidates} for the prior {prior!r}, got {candidate!r}")
         return _load_file(folder / f"policy-{chosen}.py", isolation, action_dim)
     if candidate is not None:
@@ -83,13 +89,13 @@ def load_prior(
 
 
 def shipped_priors() -> list[str]:
-    """Returns the ids of the environments that a shipped prior serves, sorted.
+    """Returns the ids of the environments that a shipped prior serves by default, sorted.
 
     Example:
         >>> shipped_priors()
         ['Ant-v4', 'Ant-v5', 'Hopper-v4', 'Hopper-v5', 'Walker2d-v4', 'Walker2d-v5']
     """
-    return sorted(_folders())
+    return sorted(env_id for env_id, folder in _folders().items() if _candidates(folder)[1] is not None)
 
 
 def _folders() -> dict[str, Path]:
@@ -101,10 +107,11 @@ def _folders() -> dict[str, Path]:
     }
 
 
-def _candidates(folder: Path) -> tuple[list[int], int]:
-    """Returns the numbers of a folder's candidates and the default one."""
+def _candidates(folder: Path) -> tuple[list[int], int | None]:
+    """Returns the numbers of a folder's candidates that have a policy, and the default one, if one was chosen."""
     provenance = json.loads((folder / "provenance.json").read_text("utf-8"))
-    return sorted(int(number) for number in provenance["candidates"]), provenance["default"]["candidate"]
+    numbers = (int(number) for number, facts in provenance["candidates"].items() if "policy_sha256" in facts)
+    return sorted(numbers), provenance["default"]["candidate"]
 
 
 def _load_file(path: Path, isolation: str, action_dim: int | tuple[int, ...] | None) -> PriorPolicy:

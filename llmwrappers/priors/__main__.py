@@ -72,7 +72,7 @@ def main(argv: list[str] | None = None) -> None:
         env.close()
 
 
-def print_choice(winner: int | None, default: int) -> None:
+def print_choice(winner: int | None, default: int | None) -> None:
     """Prints which candidate the rule takes, loudly where it is not the shipped default."""
     if winner == default:
         print(f"The rule takes {default}, the shipped default.")
