@@ -35,6 +35,7 @@ from llmwrappers.policy_language import (
     ROUNDINGS,
     SLOW,
     SMALL,
+    STRINGS,
     TESTS,
     PolicyFault,
     PolicyRejected,
@@ -117,11 +118,13 @@ def _run_top_level(code: types.CodeType, names: Iterable[str]) -> tuple[Callable
     namespace: dict[str, Any] = {"__builtins__": {}, **{name: known[name] for name in names if name in known}}
     try:
         exec(code, namespace)
+        for name in [name for name in namespace if name != "__builtins__" and name not in known]:
+            if not isinstance(namespace[name], types.FunctionType):
+                size_of(namespace[name])
+                _freeze(namespace[name])
     except Exception as error:
         raise PolicyRejected(_line_of(error), f"its top level fails: {type(error).__name__}: {error}") from None
     meter.base = meter.weight
-    for value in namespace.values():
-        _freeze(value)
     return namespace["policy"], meter
 
 
@@ -224,7 +227,7 @@ class _Kinds:
             self._declare(name, node)
         arguments = self.functions["policy"].args
         self._widen("policy", (*arguments.posonlyargs, *arguments.args)[0].arg, FLAT if flat else ANY)
-        for _ in range(200):
+        for _ in range(60):
             before = (dict(self.variables), dict(self.returns), list(self.sites), list(self.merged))
             self._body("", tree.body)
             if before == (self.variables, self.returns, self.sites, self.merged) and not self._settle():
@@ -1083,6 +1086,7 @@ class Meter:
     def _call(self, function: Callable, *arguments: Any, **named: Any) -> Any:
         arguments = tuple(list(value) if type(value).__name__ == "generator" else value for value in arguments)
         on: Any = getattr(function, "__self__", None)
+        on = None if isinstance(on, types.ModuleType) else on  # a builtin's
         total, product, rank = 0, 1, 0
         for value in (on, *arguments, *named.values()):
             size = size_of(value)
@@ -1094,7 +1098,8 @@ class Meter:
             _require_no_cycle(on, arguments)
         if function in _NUMPY:
             for value in (*arguments, *named.values()):
-                _require_numbers(value)
+                if type(value) is not str or (_NAMES.get(function), value) not in STRINGS:
+                    _require_numbers(value)
         result = function(*arguments, **named)
         if result is None and function in _NUMPY:
             raise PolicyFault("NumPy's functions take no None here")
@@ -1168,6 +1173,7 @@ def _created_size(function: Callable, first: Any, *others: Any, **named: Any) ->
 
 
 _NUMPY = frozenset(NUMPY.values())
+_NAMES = {function: name for name, function in NUMPY.items()}
 _SLOW_OPERATORS = (operator.mod, operator.imod, operator.floordiv, operator.ifloordiv)
 _POWERS = (operator.pow, operator.ipow)
 _MODULOS = (operator.mod, operator.imod)

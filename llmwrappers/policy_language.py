@@ -91,6 +91,7 @@ GENERAL = _numpy(
 SMALL = {
     f"np.linalg.{name}": getattr(np.linalg, name) for name in ("inv", "solve", "pinv", "det")
 }  # cubic time: at most 32 x 32
+STRINGS = (("np.linalg.norm", "fro"), ("np.convolve", "same"), ("np.convolve", "valid"), ("np.convolve", "full"))
 SLOW = frozenset(_numpy("fmod mod remainder floor_divide"))  # for numbers far apart
 CONSTANTS: dict[str, Any] = {
     **{f"np.{name}": getattr(np, name) for name in ("pi", "e", "inf", "nan")},
@@ -121,7 +122,7 @@ POSITIONAL |= dict.fromkeys(
     ),
     1,
 )
-POSITIONAL |= dict.fromkeys(_numpy("clip where arange linspace interp average select digitize swapaxes trapezoid"), 3)
+POSITIONAL |= dict.fromkeys(_numpy("clip where arange linspace interp average select digitize swapaxes trapezoid convolve"), 3)
 POSITIONAL |= dict.fromkeys(_numpy("allclose isclose"), 4) | dict.fromkeys(_numpy("atleast_1d atleast_2d"), MAX_NODES)
 MODULES = {"numpy": "np", "math": "math", "numpy.linalg": "np.linalg"}
 METHODS = _words(
@@ -188,7 +189,6 @@ INSTEAD = {
     ast.Delete: "del is not allowed",
     ast.Raise: "raise is not allowed; return a safe action instead",
     ast.NamedExpr: ":= is not allowed; assign on a line of its own",
-    ast.LShift: "<< is not allowed",
     ast.Set: "sets are not allowed; use a list",
     ast.SetComp: "sets are not allowed; use a list",
     ast.DictComp: "dict comprehensions are not allowed; use a list",
@@ -249,8 +249,12 @@ class _Checker:
         self.assigned: set[str] = set()
         for node in ast.walk(tree):
             self._collect(node)
-        for name in self.assigned & (set(self.aliases) | set(self.defined)):
-            raise PolicyRejected(None, f"{name!r} is assigned, but it is also the name of a function or an import")
+        for node in ast.walk(tree):
+            match node:
+                case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name) if name in self.aliases or name in self.defined:
+                    raise PolicyRejected(
+                        node.lineno, f"{name!r} is assigned, but it is also the name of a function or an import"
+                    )
         self._top_level(tree)
         for number, node in enumerate(ast.walk(tree)):
             self._check(node)
@@ -295,7 +299,9 @@ class _Checker:
                 for alias in names:
                     self._import(node, alias.asname or alias.name, f"{MODULES[module]}.{alias.name}")
             case ast.FunctionDef(name=name):
-                if name in self.defined or name in BUILTINS:
+                if name in BUILTINS:
+                    raise PolicyRejected(node.lineno, f"{name!r} is the name of a builtin; give your function another one")
+                if name in self.defined:
                     raise PolicyRejected(node.lineno, f"the function {name!r} is defined twice; give each a name of its own")
                 self.defined[name] = node
             case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
@@ -363,6 +369,8 @@ class _Checker:
                     raise PolicyRejected(line, "a string this long is not allowed")
             case ast.Attribute(ctx=ast.Store()):
                 raise PolicyRejected(line, "attributes cannot be assigned")
+            case ast.BinOp(op=ast.LShift() | ast.RShift() as op) | ast.AugAssign(op=ast.LShift() | ast.RShift() as op):
+                raise PolicyRejected(line, f"{'<<' if isinstance(op, ast.LShift) else '>>'} is not allowed")
             case ast.Assert(msg=message):
                 if not (message is None or isinstance(message, ast.Constant)):
                     raise PolicyRejected(line, "the message of an assert must be a constant")
@@ -499,7 +507,7 @@ class _Names(ast.NodeTransformer):
         if sum(not is_dtype(argument) for argument in node.args) > POSITIONAL.get(name, MAX_NODES):
             raise PolicyRejected(node.lineno, f"{name} takes at most {POSITIONAL[name]} arguments by position here")
         for argument in (*node.args, *(keyword.value for keyword in node.keywords)) if name in NUMPY else ():
-            if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+            if isinstance(argument, ast.Constant) and isinstance(argument.value, str) and (name, argument.value) not in STRINGS:
                 raise PolicyRejected(node.lineno, f"{name} takes no string here")
             if isinstance(argument, ast.Starred):
                 raise PolicyRejected(node.lineno, f"{name} takes no starred arguments; pass a list")
