@@ -908,7 +908,7 @@ def size_of(value: Any, nesting: int = 0) -> int:
         if len(value) > MAX_SIZE:
             raise _too_large()
         return len(value)
-    if kind is slice:
+    if kind is slice or (kind is type and value in DTYPES.values()):
         return 1
     if isinstance(value, np.number) and value.dtype.kind in "fiu":
         return 1
