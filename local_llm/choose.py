@@ -297,9 +297,9 @@ def training_settings(steps: int) -> dict[str, float]:
     return {
         "total_timesteps": steps,
         "learning_starts": steps // 20,
-        "mask_fraction": 0.5,
+        "mask_fraction": 0.2,
         "eval_every": steps // 12,
-        "eval_episodes": 5,
+        "eval_episodes": 3,
         "checkpoint_every": steps // 4,
     }
 

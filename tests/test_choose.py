@@ -345,17 +345,54 @@ def test_real_training_runs_are_read_and_not_repeated(candidates, tmp_path, monk
     assert choose_candidate("Pendulum-v1", candidates(SWING_UP), **options, log=quiet).runs == choice.runs
 
 
+CORRIDOR = """
+import gymnasium as gym
+import numpy as np
+from gymnasium.spaces import Box
+
+class Corridor(gym.Env):
+    def __init__(self):
+        self.action_space, self.observation_space = Box(-1.0, 1.0, (1,)), Box(-np.inf, np.inf, (2,))
+
+    def observe(self):
+        return np.array([self.x, self.t / 40], dtype=np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.x, self.t = self.np_random.uniform(-0.1, 0.1), 0
+        return self.observe(), {}
+
+    def step(self, action):
+        self.x, self.t = self.x + 0.1 * float(action[0]), self.t + 1
+        return self.observe(), float(self.x > 2), False, self.t >= 40, {}
+
+gym.register("Corridor-v0", entry_point=Corridor, disable_env_checker=True)
+"""
+
+
 @pytest.mark.slow
 class TestRealChoices:
-    """On Pendulum a swing-up teaches; braking and pushing do not."""
+    """The only reward lies 20 steps to the right, where no random walk of 40 steps gets."""
+
+    @pytest.fixture(autouse=True)
+    def corridor(self, tmp_path, monkeypatch):
+        exec(CORRIDOR, {})
+        # What Python imports when it starts, so that the environment exists in the training runs, too.
+        (tmp_path / "sitecustomize.py").write_text(CORRIDOR)
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+        yield
+        gym.registry.pop("Corridor-v0")
+
+    RIGHT, LEFT, STAY = (f"def policy(obs):\n    return [{action}]\n" for action in ("0.9", "-0.9", "0.0"))
 
     def test_the_good_one_is_chosen(self, candidates, tmp_path):
-        made = candidates(CONSTANT, BRAKE, SWING_UP)
-        choice = choose_candidate("Pendulum-v1", made, budget_steps=26_000, run_dir=tmp_path)
+        made = candidates(self.LEFT, self.STAY, self.RIGHT)
+        choice = choose_candidate("Corridor-v0", made, budget_steps=20_000, run_dir=tmp_path / "runs")
         assert choice.candidate == 3, choice.verdict
-        assert gym.spec("Pendulum-v1").max_episode_steps == 200
+        assert choice.verdict.startswith("Candidate 3 helps: after 1 500 steps the agent returns 1")
 
-    def test_a_useless_set(self, candidates, tmp_path):
-        choice = choose_candidate("Pendulum-v1", candidates(CONSTANT, BRAKE), budget_steps=18_000, run_dir=tmp_path)
+    def test_none_of_a_useless_set_is_chosen(self, candidates, tmp_path):
+        made = candidates(self.LEFT, self.STAY)
+        choice = choose_candidate("Corridor-v0", made, budget_steps=9_000, run_dir=tmp_path / "runs")
         assert choice.candidate is None
-        assert choice.verdict.startswith("None of them helps")
+        assert choice.verdict.startswith("None of them helps: with the best, candidate ")
