@@ -9,6 +9,7 @@ import ast
 import math
 import operator
 import types
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -65,7 +66,9 @@ def compile_policy(source: str, flat: bool = True) -> tuple[types.CodeType, froz
         tree = parse_policy(source)
         tree = ast.fix_missing_locations(_Bounds(_Kinds(tree, flat)).visit(tree))
         names = frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
-        return compile(tree, "<policy>", "exec", dont_inherit=True), names
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of odd code, which is no business of whoever plays it
+            return compile(tree, "<policy>", "exec", dont_inherit=True), names
     except PolicyRejected:
         raise
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -255,6 +258,8 @@ class _Kinds:
 
     @staticmethod
     def _constant(node: ast.expr) -> Kind:
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            return NUMBER
         value = node.operand if isinstance(node, ast.UnaryOp) else node
         assert isinstance(value, ast.Constant)
         return {float: SCALAR, int: INTEGER, bool: NUMBER}.get(type(value.value), ANY)
@@ -714,21 +719,12 @@ class _Bounds(ast.NodeTransformer):
         self.generic_visit(node)
         if safe:
             return node
-        parts: list[ast.expr] = []
-        for position, (op, right) in enumerate(zip(node.ops, node.comparators, strict=True)):
-            left = node.left if position == 0 else ast.Name(self._held(position - 1, node), ast.Load())
-            if position + 1 < len(node.ops):  # evaluated once, and only if the comparison comes to it
-                right = ast.NamedExpr(ast.Name(self._held(position, node), ast.Store()), right)
-            is_identity = isinstance(op, ast.Is | ast.IsNot)
-            parts.append(
-                ast.Compare(left, [op], [right]) if is_identity else self._tested(type(op).__name__, node, left, right)
-            )
-        whole = parts[0] if len(parts) == 1 else ast.BoolOp(ast.And(), parts)
-        return ast.fix_missing_locations(ast.copy_location(whole, node))
-
-    @staticmethod
-    def _held(position: int, node: ast.Compare) -> str:
-        return f"operand {position} of {node.lineno}:{node.col_offset}"
+        if any(isinstance(op, ast.Is | ast.IsNot) for op in node.ops):
+            if len(node.ops) > 1:
+                raise PolicyRejected(node.lineno, "`is` cannot stand in a chain of comparisons; use `and`")
+            return node
+        names = ast.Constant(" ".join(type(op).__name__ for op in node.ops))
+        return self._tested("comparison", node, names, node.left, *node.comparators)
 
     def visit_Subscript(self, node: ast.Subscript):
         kind = self._of(node.slice)
@@ -783,15 +779,18 @@ class _Bounds(ast.NodeTransformer):
             return plain and self._of(node.func.value) in PLAINS and node.func.attr in harmless
         assert isinstance(node.func, ast.Name)
         name = node.func.id
+        if name in ("math.fsum", "math.dist"):
+            return False
         if name in ("len", "float", "bool") or (name == "dict" and not node.args) or (name in MATH | TESTS and plain):
             return True
         # What is written out is short, and what a comprehension gives is paid for there.
         written = bool(node.args) and isinstance(node.args[0], ast.List | ast.Tuple | ast.ListComp | ast.GeneratorExp)
-        if name in ("min", "max", "abs", "any", "all"):
-            return plain or (len(kinds) == 1 and written and self.kinds.is_row(kinds[0]))
+        if name in ("min", "max", "any", "all") and len(kinds) == 1:
+            return written and self.kinds.is_row(kinds[0])
+        if name in ("min", "max", "abs"):
+            return plain
         if name == "sum":
-            floats = len(kinds) == 1 and written and self.kinds.is_row(kinds[0]) and self.kinds.element(kinds[0]) == SCALAR
-            return kinds == [FLAT] or floats
+            return len(kinds) == 1 and written and self.kinds.is_row(kinds[0]) and self.kinds.element(kinds[0]) == SCALAR
         if name in ("np.zeros", "np.ones", "np.empty"):
             match values:
                 case [ast.Constant(value=int(size))]:
@@ -892,9 +891,11 @@ def size_of(value: Any, nesting: int = 0) -> int:
     if kind is np.ndarray:
         if value.dtype.kind not in "fiub":
             raise PolicyFault("an array holds something else than real numbers")
-        if value.size > MAX_SIZE:
+        # An array without elements may still be a long one along another dimension.
+        size = value.size or math.prod(max(length, 1) for length in value.shape)
+        if size > MAX_SIZE:
             raise _too_large()
-        return value.size
+        return size
     if kind in (list, tuple, dict):
         if nesting >= MAX_NESTING or len(value) > MAX_SIZE:
             raise _too_large()
@@ -904,7 +905,7 @@ def size_of(value: Any, nesting: int = 0) -> int:
             if total > MAX_SIZE:
                 raise _too_large()
         return total
-    if kind in (str, range) or kind.__name__ in ("dict_keys", "dict_values", "dict_items"):
+    if kind in (str, range):
         if len(value) > MAX_SIZE:
             raise _too_large()
         return len(value)
@@ -971,6 +972,7 @@ class Meter:
             "index": self._index,
             "slice": slice,
             "setitem": self._setitem,
+            "comparison": self._comparison,
             "call": self._call,
             "small call": self._small_call,
             "creation": self._creation,
@@ -989,7 +991,7 @@ class Meter:
             "reversed": lambda values: list(reversed(self._value(values))),
             **{name: lambda x, function=function: _integer(function(x)) for name, function in ROUNDINGS.items()},
         }
-        for node, function in (OPERATORS | COMPARISONS).items():
+        for node, function in OPERATORS.items():
             forms[node.__name__] = lambda a, b, function=function: self._binary(function, a, b)
         for node, function in OPERATORS.items():
             in_place = getattr(operator, f"i{function.__name__.rstrip('_')}")
@@ -1035,6 +1037,10 @@ class Meter:
         return _integer(round(value) if ndigits is None else round(value, ndigits))
 
     def _sum(self, values: Any, start: Any = 0) -> Any:
+        if type(values) is np.ndarray and values.ndim == 1 and type(start) in _ATOMS:
+            self._pay(size_of(values))
+            self.spend(values.size)
+            return sum(values, start)
         for value in self._value(values):
             start = self._binary(operator.add, start, value)
         return start
@@ -1045,9 +1051,16 @@ class Meter:
         if type(container) is dict and len(container) >= MAX_SIZE:
             raise _too_large()
         self._value(index)
-        self._value(value)
+        value = self._value(value)
         _require_no_cycle(container, value)
         container[index] = value
+
+    def _comparison(self, names: str, left: Any, *others: Any) -> Any:
+        *chain, last = zip(names.split(), (left, *others), others, strict=False)
+        for name, a, b in chain:
+            if not (result := self._binary(_COMPARISONS[name], a, b)):
+                return result
+        return self._binary(_COMPARISONS[last[0]], *last[1:])
 
     def _binary(self, function: Callable, a: Any, b: Any) -> Any:
         if type(a) in _ATOMS and type(b) in _ATOMS:
@@ -1100,7 +1113,11 @@ class Meter:
             for value in (*arguments, *named.values()):
                 if type(value) is not str or (_NAMES.get(function), value) not in STRINGS:
                     _require_numbers(value)
+        if function in _BY_ELEMENT:
+            self.spend(_BY_ELEMENT[function] * total)
         result = function(*arguments, **named)
+        if type(result) in _VIEWS:
+            result = list(result)
         if result is None and function in _NUMPY:
             raise PolicyFault("NumPy's functions take no None here")
         self._pay(size_of(result))
@@ -1169,11 +1186,15 @@ def _created_size(function: Callable, first: Any, *others: Any, **named: Any) ->
         return (size_of(first) + float(magnitudes(others or 0).sum())) ** 2 if _rank(first) != 2 else size_of(first)
     if function in (np.eye, np.identity):
         return float(max(magnitudes(value).max() for value in (first, *others) if value is not None)) ** 2
-    return float(magnitudes(first).prod())
+    return float(np.maximum(magnitudes(first), 1.0).prod())
 
 
 _NUMPY = frozenset(NUMPY.values())
 _NAMES = {function: name for name, function in NUMPY.items()}
+_COMPARISONS = {node.__name__: function for node, function in COMPARISONS.items()}
+_VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
+# Units an element of what is not done by NumPy in one go.
+_BY_ELEMENT = {math.fsum: 10, math.dist: 10, np.polyval: 10, min: 1, max: 1, any: 1, all: 1}
 _SLOW_OPERATORS = (operator.mod, operator.imod, operator.floordiv, operator.ifloordiv)
 _POWERS = (operator.pow, operator.ipow)
 _MODULOS = (operator.mod, operator.imod)

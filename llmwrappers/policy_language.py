@@ -9,6 +9,7 @@ the program ends. Both need NumPy alone, so that a fresh process loads them quic
 import ast
 import math
 import operator
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -133,7 +134,7 @@ FLAT_METHODS = _words("copy clip dot round cumsum cumprod astype ravel flatten c
 REDUCING_METHODS = _words("sum mean std var min max argmin argmax any all prod")
 ATTRIBUTES = frozenset(("T", "shape", "size", "ndim", "real"))
 KEYWORDS = _words(
-    "axis dtype keepdims nan posinf neginf copy ord a_min a_max min max left right period decimals endpoint num fill_value "
+    "axis dtype keepdims nan posinf neginf copy ord a_min a_max min max left right decimals endpoint num fill_value "
     "ddof start default x y a b initial rtol atol rel_tol abs_tol strict ndigits stop step"
 )
 DTYPES: dict[str, Any] = {
@@ -215,7 +216,9 @@ def _parse(source: str) -> ast.Module:
     if len(source) > MAX_CHARACTERS:
         raise PolicyRejected(None, f"{len(source)} characters of code; at most {MAX_CHARACTERS} are allowed")
     try:
-        tree = ast.parse(source)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of "\\d" in a docstring
+            tree = ast.parse(source)
     except SyntaxError as error:
         raise PolicyRejected(error.lineno, f"SyntaxError: {error.msg}") from None
     except (ValueError, RecursionError, MemoryError) as error:
@@ -356,7 +359,8 @@ class _Checker:
                 if arguments.vararg or arguments.kwarg:
                     raise PolicyRejected(line, "*args and **kwargs are not allowed")
                 for default in (*arguments.defaults, *(value for value in arguments.kw_defaults if value)):
-                    if not isinstance(default.operand if isinstance(default, ast.UnaryOp) else default, ast.Constant):
+                    value = default.operand if isinstance(default, ast.UnaryOp) else default
+                    if not isinstance(value, ast.Constant):
                         raise PolicyRejected(line, "default values must be constants")
             case ast.Name(id=name) | ast.arg(arg=name):
                 self._check_name(name, line)

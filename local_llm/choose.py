@@ -185,7 +185,8 @@ def choose_candidate(
         env_id: the environment; for "return" one that ``td3_camel.py`` can train
         candidates: those that were rejected too, so that the verdict counts them
         select: "return" (episodes, then training) or "probe" (episodes alone)
-        budget_steps: training steps of all runs together
+        budget_steps: training steps of all runs together. What a prior teaches shows late: on MuJoCo's walkers not before
+            50 000 steps a run (benchmarks/RESULTS.md), which for three candidates takes 650 000
         episodes: episodes of each candidate, seeded ``seed``, ``seed + 1``, ...; at least 2
         seed: seed of the first episode and of the first training run
         run_dir: the folder of the training runs
@@ -412,7 +413,11 @@ def _choose_by_training(
         choice.verdict = f"Candidate {last} helps: {numbers}."
         return
     if exceeds(comparison.masked, comparison.none):
-        advice = "the mask helps as long as it is on, so longer training, which a larger budget allows, may carry that over"
+        alone = number_text(fmean(usable[last].returns))
+        advice = (
+            f"the mask helps as long as it is on (the policy alone returns {alone}), so longer training, which a larger budget "
+            "allows, may carry that over"
+        )
     elif fmean(comparison.candidate) > fmean(comparison.none):
         advice = "chance explains this difference as well, and a larger budget may tell"
     else:

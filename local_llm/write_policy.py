@@ -17,6 +17,7 @@ import importlib.metadata
 import platform
 import signal
 import sys
+import warnings
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -318,7 +319,8 @@ def run(args: argparse.Namespace) -> Choice:
     facts = provenance(args, prompt, writer, choice)
     write_json(args.output / "provenance.json", facts)
     report = args.output / "report.html"
-    write_report(report, args.env_id, prompt, writer.candidates, choice, ledger=str(writer.ledger), provenance=facts)
+    shown = {name: facts[name] for name in ("model", "revision", "replies", "sampling", "command", "date", "versions")}
+    write_report(report, args.env_id, prompt, writer.candidates, choice, ledger=str(writer.ledger), provenance=shown)
     print(f"\n{writer.ledger}\n\nreport: {report}")
     if choice.candidate is not None:
         print(f"prior:  {args.output / f'policy-{choice.candidate}.py'}")
@@ -329,6 +331,8 @@ def run(args: argparse.Namespace) -> Choice:
 
 def main(argv: list[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
+    # The papers' results are on v4; gymnasium warns that there is a v5.
+    warnings.filterwarnings("ignore", message=".*is out of date", category=DeprecationWarning)
     args = parse_args(argv)
     try:
         run(args)
