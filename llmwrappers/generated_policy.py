@@ -92,7 +92,7 @@ class GeneratedPolicy:
         if isolation == "process" and action_dim is None:
             raise ValueError("isolation='process' needs action_dim, the number of numbers in an action; got None")
         self.source, self.action_dim, self.isolation = source, action_dim, isolation
-        self.action_shape = (action_dim,) if isinstance(action_dim, int) else action_dim
+        self.action_shape = (int(action_dim),) if isinstance(action_dim, int | np.integer) else action_dim
         self.restarts = 0
         self._worker: _Worker | None = None
         if isolation == "inprocess":
@@ -190,7 +190,7 @@ class _Worker:
         answers = np.frombuffer(frame[:-MESSAGE_BYTES]).reshape(rows, 1 + size)
         actions, faults = answers[:, 1:].reshape(rows, *self.action_shape).copy(), answers[:, 0] != 0
         # The worker is not to be trusted with this either.
-        faults |= ~np.isfinite(actions).reshape(rows, -1).all(axis=1)
+        faults |= ~np.isfinite(answers).all(axis=1)
         return actions, faults, _text(frame[-MESSAGE_BYTES:]) or "the policy returned no finite action"
 
     def _write(self, frame: bytes) -> None:
@@ -277,7 +277,6 @@ def vet_policy(
         action_dim = action_space.shape if len(action_space.shape) != 1 else action_space.shape[0]
     else:
         raise TypeError(f"a generated policy serves Box and Discrete action spaces, got {action_space}")
-    policy = GeneratedPolicy(source, action_dim, isolation)
     probe = GeneratedPolicy(source, action_dim, "process")
     try:
         _probe(probe, observation_space, action_space)
@@ -287,7 +286,7 @@ def vet_policy(
         raise PolicyRejected(None, f"it fails in the probe: {fault}") from None
     finally:
         probe.close()
-    return policy
+    return GeneratedPolicy(source, action_dim, isolation)
 
 
 def _probe(policy: GeneratedPolicy, observation_space: gym.Space, action_space: gym.Space) -> None:

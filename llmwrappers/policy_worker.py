@@ -10,6 +10,7 @@ Frames of fixed size, little-endian, over stdin and stdout; never pickle::
 A message is 256 bytes of UTF-8, filled up with zeros. The lock leaves computing, memory up to a limit, and these two pipes.
 """
 
+import contextlib
 import ctypes
 import math
 import os
@@ -103,8 +104,12 @@ def main() -> None:
     package.__path__ = [str(Path(__file__).parent)]
     sys.modules["llmwrappers"] = package
     from llmwrappers.policy_bounds import BoundedPolicy
+    from llmwrappers.policy_language import METHODS
 
     warnings.simplefilter("ignore")
+    for method in METHODS & set(dir(np.ndarray)):  # some import parts of NumPy at their first call
+        with contextlib.suppress(TypeError, ValueError):
+            getattr(np.ones(1), method)()
     lock_down()
     source_bytes, dimensions, action_dimensions = struct.unpack("<3I", read_exactly(12))
     shape = struct.unpack(f"<{dimensions}I", read_exactly(4 * dimensions))

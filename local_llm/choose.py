@@ -34,8 +34,8 @@ STEPS_UNIT = 60
 
 RULES = {
     "probe": (
-        "Episodes alone: the candidates that never fault and whose mean return exceeds that of random actions by more than "
-        f"twice the standard error of the difference; {RULE}. Nothing was trained."
+        "Episodes alone: among the candidates whose mean return exceeds that of random actions by more than twice the standard "
+        f"error of the difference (Welch), {RULE}. Nothing was trained."
     ),
     "return": (
         f"Of the candidates that never fault, the {MOST_TRAINED} best by episodes are trained with their mask, always beside "
@@ -484,4 +484,4 @@ def _none_usable(choice: Choice) -> str:
     kinds = Counter(outcome.split()[0].rstrip(":") for outcome in choice.outcomes.values())
     counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
     first, why = min(choice.outcomes.items())
-    return f"No candidate could be used, of {kinds.total()}: {counts}; candidate {first} {why}"
+    return f"No candidate could be used: {'all ' if len(kinds) == 1 else ''}{counts}; candidate {first} {why}"

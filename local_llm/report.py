@@ -66,7 +66,7 @@ figcaption { margin-bottom: .35rem; }
 figcaption b { color: #1c1c1c; font-size: .9rem; }
 .strip { display: grid; grid-template-columns: repeat(8, 1fr); gap: 3px; }
 .strip div { font: .68rem/1.6 "Helvetica Neue", "Segoe UI", Roboto, "Liberation Sans", Arial, sans-serif; color: #666; }
-.strip img { display: block; width: 100%; }
+.strip img { display: block; width: 100%; border: 1px solid #e3e3e3; }
 .panels { display: grid; grid-template-columns: repeat(auto-fill, minmax(20rem, 1fr)); gap: 1rem 1.5rem; }
 .panels svg { width: 100%; height: auto; display: block; }
 .legend { max-width: none; }

@@ -7,7 +7,8 @@
     python -m local_llm.write_policy --env-id Hopper-v4 --replay                           # the replies that are shipped
 
 The output folder has the form of a shipped prior (prompt.txt, reply-N.md, policy-N.py, provenance.json) and is one:
-``LLMActionMask(env, prior="policies/Hopper-v4")``. Beside it: report.html and ledger.json.
+``LLMActionMask(env, prior="policies/Hopper-v4")``. Beside it: report.html, choice.json (all that the choice rests on) and
+ledger.json.
 """
 
 import argparse
@@ -318,6 +319,7 @@ def run(args: argparse.Namespace) -> Choice:
     )
     facts = provenance(args, prompt, writer, choice)
     write_json(args.output / "provenance.json", facts)
+    write_json(args.output / "choice.json", asdict(choice))
     report = args.output / "report.html"
     shown = {name: facts[name] for name in ("model", "revision", "replies", "sampling", "command", "date", "versions")}
     write_report(report, args.env_id, prompt, writer.candidates, choice, ledger=str(writer.ledger), provenance=shown)

@@ -74,6 +74,9 @@ def test_the_shipped_replies_become_a_prior_with_no_model(tmp_path, monkeypatch,
     facts, shipped = read(folder / "provenance.json"), read(SHIPPED / "provenance.json")
     assert facts["candidates"] == shipped["candidates"]
     assert facts["default"]["candidate"] == shipped["default"]["candidate"] == 5
+    choice = read(folder / "choice.json")
+    assert choice["candidate"] == 5
+    assert len(choice["measurements"]["4"]["returns"]) == 2
     (row,) = read(folder / "ledger.json")
     assert (row["replayed"], row["calls"]) == (True, 5)
     report = (folder / "report.html").read_text("utf-8")
