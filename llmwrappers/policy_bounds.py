@@ -127,7 +127,7 @@ def _run_top_level(code: types.CodeType, names: Iterable[str]) -> tuple[Callable
         for name in [name for name in namespace if name != "__builtins__" and name not in known]:
             if not isinstance(namespace[name], types.FunctionType):
                 size_of(namespace[name])
-                _freeze(namespace[name])
+                _freeze(namespace[name], meter)
     except Exception as error:
         raise PolicyRejected(_line_of(error), f"its top level fails: {type(error).__name__}: {error}") from None
     meter.base = meter.weight
@@ -141,13 +141,14 @@ def _import_numpy(name: str, *arguments: Any) -> Any:
     return __import__(name, *arguments)
 
 
-def _freeze(value: Any) -> None:
-    """Makes arrays read-only that live on between calls."""
+def _freeze(value: Any, meter: "Meter") -> None:
+    """Makes arrays, lists and dicts read-only that live on between calls."""
     if isinstance(value, np.ndarray):
         value.setflags(write=False)
     elif type(value) in (list, tuple, dict):
+        meter.frozen.add(id(value))
         for item in value.values() if type(value) is dict else value:
-            _freeze(item)
+            _freeze(item, meter)
 
 
 def _describe(error: BaseException) -> str:
@@ -234,7 +235,6 @@ class _Kinds:
         self.sites: list[Kind] = []  # what the lists and dicts made there hold
         self.merged: list[int] = []  # a site, or the one that it has become part of
         self.site_of: dict[ast.AST, int] = {}
-        self.changed: list[Kind] = []  # lists and dicts that something is stored into after they are made
         self.of: dict[ast.expr, Kind] = {}
         for name, node in self.functions.items():
             self._declare(name, node)
@@ -244,7 +244,6 @@ class _Kinds:
             before = (dict(self.variables), dict(self.returns), list(self.sites), list(self.merged))
             self._body("", tree.body)
             if before == (self.variables, self.returns, self.sites, self.merged) and not self._settle():
-                self._require_no_state(tree)
                 return
         raise PolicyRejected(None, "the code is too intricate to be checked")
 
@@ -281,18 +280,6 @@ class _Kinds:
         self.variables = {name: ANY if kind is None else kind for name, kind in self.variables.items()}
         self.returns = {name: ANY if kind is None else kind for name, kind in self.returns.items()}
         return unknown
-
-    def _require_no_state(self, tree: ast.Module) -> None:
-        """Refuses to change a list or a dict that lives on between calls."""
-        outside = [node for node in tree.body if not isinstance(node, ast.FunctionDef)]
-        changed = {self._site(kind) for kind in self.changed if isinstance(kind, tuple) and kind[0] in ("list", "dict")}
-        unknown = ANY in self.changed
-        for node in (inner for statement in outside for inner in ast.walk(statement)):
-            if node in self.site_of:
-                site = self._site(("list", self.site_of[node]))
-                if site in changed or (unknown and self.sites[site] == ANY):
-                    reason = "a list or dict outside functions is changed by them; a policy keeps no state between calls"
-                    raise PolicyRejected(getattr(node, "lineno", None), reason)
 
     # Kinds and sites
 
@@ -406,7 +393,7 @@ class _Kinds:
                     self._assign(function, target, self._operation(op, left, right))
                     if left not in (None, *PLAINS):
                         self._store(left, self.element(right))
-                        self.changed.append(left)
+
                 case ast.Return(value=value):
                     kind = ANY if value is None else self._kind(function, value)
                     self.returns[function] = self._shallow(self.join(self.returns[function], kind))
@@ -434,7 +421,6 @@ class _Kinds:
                 self._kind(function, index)
                 container = self._kind(function, value)
                 if container not in (None, *PLAINS):
-                    self.changed.append(container)
                     self._store(container, self.element(kind) if isinstance(index, ast.Slice) else kind)
 
     # Expressions
@@ -546,7 +532,6 @@ class _Kinds:
 
     def _method(self, method: str, kind: Kind, given: list[Kind], node: ast.Call) -> Kind:
         if method in ("append", "extend", "insert"):
-            self.changed.append(kind)
             for inner in given:
                 self._store(kind, self.element(inner) if method == "extend" else inner)
             return ANY
@@ -599,7 +584,8 @@ class _Kinds:
         if starred and name not in MATH:
             return self._anything(*kinds)
         kind = self._library_call(name, kinds, named, node)
-        return self._anything(*kinds, *named.values()) if kind == ANY else kind
+        # NumPy gives arrays, which hold no lists.
+        return self._anything(*kinds, *named.values()) if kind == ANY and name not in NUMPY else kind
 
     def _library_call(self, name: str, kinds: list[Kind], named: dict[str | None, Kind], node: ast.Call) -> Kind:
         given = [*kinds, *(kind for key, kind in named.items() if key != "dtype")]
@@ -962,6 +948,7 @@ class Meter:
 
     def __init__(self):
         self.spent, self.weight, self.base = 0, 1, 1
+        self.frozen: set[int] = set()  # lists and dicts that live on between calls
 
     def reset(self, size: int = 1) -> None:
         """Allows ``MAX_WORK`` again, for an observation of ``size`` numbers."""
@@ -1008,7 +995,7 @@ class Meter:
             forms[node.__name__] = lambda a, b, function=function: self._binary(function, a, b)
         for node, function in OPERATORS.items():
             in_place = getattr(operator, f"i{function.__name__.rstrip('_')}")
-            forms[f"in-place {node.__name__}"] = lambda a, b, function=in_place: self._binary(function, a, b)
+            forms[f"in-place {node.__name__}"] = lambda a, b, function=in_place: self._in_place(function, a, b)
         return {f"tested {name}": form for name, form in forms.items()}
 
     def _pay(self, size: int) -> None:
@@ -1073,10 +1060,20 @@ class Meter:
             raise PolicyFault("a slice of a list cannot be assigned")
         if type(container) is dict and len(container) >= MAX_SIZE:
             raise _too_large()
+        self._require_own(container)
         self._value(index)
         value = self._value(value)
         _require_no_cycle(container, value)
         container[index] = value
+
+    def _in_place(self, function: Callable, a: Any, b: Any) -> Any:
+        if type(a) is list:
+            self._require_own(a)
+        return self._binary(function, a, b)
+
+    def _require_own(self, container: Any) -> None:
+        if id(container) in self.frozen:
+            raise PolicyFault("a list or dict outside functions is changed by them; a policy keeps no state between calls")
 
     def _comparison(self, names: str, left: Any, *others: Any) -> Any:
         *chain, last = zip(names.split(), (left, *others), others, strict=False)
@@ -1130,7 +1127,8 @@ class Meter:
         if product > 100 * MAX_SIZE and (rank > 1 or function in _SQUARING):
             raise _too_large()
         self._pay(total)
-        if type(on) in (list, dict):
+        if type(on) in (list, dict) and function.__name__ in ("extend", "insert"):
+            self._require_own(on)
             _require_no_cycle(on, arguments)
         if function in _NUMPY:
             for value in (*arguments, *named.values()):
@@ -1150,6 +1148,7 @@ class Meter:
 
     def _append(self, append: Callable, item: Any) -> None:
         values = append.__self__  # type: ignore[attr-defined]
+        self._require_own(values)
         if len(values) >= MAX_SIZE:
             raise _too_large()
         if type(item) in (list, tuple, dict):
@@ -1159,7 +1158,9 @@ class Meter:
         append(item)
 
     def _append_numbers(self, append: Callable, item: Any) -> None:
-        if len(append.__self__) >= MAX_SIZE:  # type: ignore[attr-defined]
+        values = append.__self__  # type: ignore[attr-defined]
+        self._require_own(values)
+        if len(values) >= MAX_SIZE:
             raise _too_large()
         self.spend(1)
         append(item)

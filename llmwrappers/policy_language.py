@@ -316,7 +316,7 @@ class _Checker:
         for node in ast.walk(tree):
             match node:
                 case ast.Call(func=ast.Name(id=name)) if name in namesakes:
-                    raise PolicyRejected(node.lineno, f"{name!r} is a variable here; only functions can be called")
+                    raise PolicyRejected(node.lineno, f"{name!r} is also a variable of this program; give that another name")
                 case ast.Call(func=ast.Name(id=name)) if name in self.defined:
                     for keyword in node.keywords:
                         keyword.arg = f"own {keyword.arg}" if keyword.arg in namesakes else keyword.arg

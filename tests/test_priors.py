@@ -14,7 +14,7 @@ import pytest
 from conftest import Echo, OneStep, Turns
 
 import llmwrappers.priors
-from llmwrappers import PolicyRejected
+from llmwrappers import PolicyFault, PolicyRejected
 from llmwrappers.priors import load_prior, shipped_priors
 from llmwrappers.priors.__main__ import main
 from llmwrappers.priors.measurement import RULE, Measurement, choose, make, measure, play, random_actions, steadiness
@@ -157,8 +157,8 @@ class TestLoadPrior:
         path = self.write(tmp_path, "calls = []\ndef policy(obs):\n    calls.append(obs)\n    return [len(calls)]\n")
         first, second = load_prior(f"trusted:{path}"), load_prior(f"trusted:{path}")
         assert [first(0), first(0), second(0)] == [[1], [2], [1]]
-        with pytest.raises(PolicyRejected, match="a policy keeps no state between calls"):
-            load_prior(path)
+        with pytest.raises(PolicyFault, match="a policy keeps no state between calls"):
+            load_prior(path)(0)
 
     def test_a_trusted_file_does_not_run_as_main(self, tmp_path):
         path = self.write(tmp_path, "def policy(obs):\n    return __name__, __file__\n")
@@ -259,7 +259,8 @@ class TestMeasure:
     def test_chatter_is_the_mean_change_over_the_range(self):
         """Actions 0, 2, 0, 2, 0 in [-1, 3] change by half the range; the component that cannot move is left out."""
         low, high = np.array([-1.0, 5.0], np.float32), np.array([3.0, 5.0], np.float32)
-        measurement = measure(Echo(low, high), lambda obs: [2.0 * (obs[0] % 2), 5.0], episodes=2, seed=0)
+        env = Echo(low, high)  # type: ignore[arg-type]
+        measurement = measure(env, lambda obs: [2.0 * (obs[0] % 2), 5.0], episodes=2, seed=0)
         assert (measurement.chatter, measurement.saturation) == (0.25, 0.0)
 
     def test_survival_and_endings_tell_a_fall_from_a_time_limit(self):
