@@ -74,7 +74,9 @@ def main(argv: list[str] | None = None) -> None:
 
 def print_choice(winner: int | None, default: int | None) -> None:
     """Prints which candidate the rule takes, loudly where it is not the shipped default."""
-    if winner == default:
+    if default is None:
+        print(f"The rule takes {winner}; none of them is a default, because training has not shown that one helps.")
+    elif winner == default:
         print(f"The rule takes {default}, the shipped default.")
     elif winner is None:
         print(f"!!! WARNING: every candidate faults, so the rule takes none; the shipped default is {default}.")
