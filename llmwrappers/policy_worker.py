@@ -107,7 +107,9 @@ def main() -> None:
     from llmwrappers.policy_language import METHODS
 
     warnings.simplefilter("ignore")
-    for method in METHODS & set(dir(np.ndarray)):  # some import parts of NumPy at their first call
+    # Some import parts of NumPy at their first call.
+    np.median(np.ones(2)), np.percentile(np.ones(2), 50.0)
+    for method in METHODS & set(dir(np.ndarray)):
         with contextlib.suppress(TypeError, ValueError):
             getattr(np.ones(1), method)()
     lock_down()

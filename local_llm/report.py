@@ -486,14 +486,17 @@ def ticks(low: float, high: float) -> list[float]:
 # --------------------------------------------------------------------------------------------------------------- text
 
 
-def report_text(env_id: str, candidate: Candidate, measurement: Measurement, choice: Choice | None = None) -> str:
+def report_text(
+    env_id: str, candidate: Candidate, measurement: Measurement, choice: Choice | None = None, seed: int = 0
+) -> str:
     """Returns what a model is told of its policy, so that it writes a better one: numbers, an episode, what to improve.
 
     Args:
         env_id: the environment
         candidate: the policy; it is played once more
         measurement: what it did
-        choice: adds random actions and what an agent learned; its seed is that of the measurement, which else is 0
+        choice: adds random actions and what an agent learned
+        seed: the seed of the measurement's first episode; with a choice, it is the choice's
 
     Raises:
         ValueError: the candidate was rejected and has no policy
@@ -510,7 +513,7 @@ def report_text(env_id: str, candidate: Candidate, measurement: Measurement, cho
     """
     if candidate.policy is None:
         raise ValueError(f"candidate {candidate.number} has no policy to report on, it was rejected: {candidate.rejected}")
-    seed = choice.seed if choice else 0
+    seed = choice.seed if choice else seed
     worst = int(np.argmin(measurement.returns))
     env = make(env_id)
     try:
@@ -522,7 +525,7 @@ def report_text(env_id: str, candidate: Candidate, measurement: Measurement, cho
     lines += ["", "What to improve:"]
     lines += [f"- {advice}" for advice in _advice(measurement, choice.random if choice else None)]
     ending = "the environment ended it (terminated)" if steps[-1].terminated else "the time limit ended it"
-    lines += ["", f"The worst episode: return {_plain(measurement.returns[worst])} in {len(steps)} steps, {ending}."]
+    lines += ["", f"The worst episode: return {_plain(sum(step.reward for step in steps))} in {len(steps)} steps, {ending}."]
     terms = _reward_terms(steps)
     if terms:
         lines.append("Its reward, mean a step: " + ", ".join(f"{name} {_plain(value)}" for name, value in terms.items()) + ".")

@@ -9,7 +9,6 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-import gymnasium as gym
 import numpy as np
 import pytest
 
@@ -120,9 +119,7 @@ class TestProbe:
     def test_none_that_can_be_used(self, candidates):
         choice = choose_candidate("Pendulum-v1", candidates(None, FAULTY, None), select="probe", episodes=2, log=quiet)
         assert choice.candidate is None
-        assert choice.verdict == (
-            "No candidate could be used, of 3: 2 rejected, 1 faulted; candidate 1 rejected: line 3: imports os"
-        )
+        assert choice.verdict == ("No candidate could be used: 2 rejected, 1 faulted; candidate 1 rejected: line 3: imports os")
 
     def test_a_discrete_space(self):
         """The reward is the action, 0 to 3; the third does not say which actions are allowed."""
@@ -179,7 +176,11 @@ class TestHalving:
         ("with_prior", "without", "advice"),
         [
             ([0, 100, 200], [0, 50, 100], "chance explains this difference as well, and a larger budget may tell."),
-            ([40, 50, 60], [40, 50, 61], "the mask helps as long as it is on, so longer training, .* may carry that over."),
+            (
+                [40, 50, 60],
+                [40, 50, 61],
+                "the mask helps as long as it is on (.*), so longer training, .* may carry that over.",
+            ),
             ([1, 2, 3], [90, 91, 92], "train without a prior, or ask for other candidates."),
         ],
     )
@@ -199,9 +200,7 @@ class TestHalving:
     def test_all_that_fail_in_training(self, candidates, tmp_path):
         choice = choose_trained(candidates(CONSTANT), FakeTraining(lambda *_: 0, failing=["policy-1"]), tmp_path)
         assert choice.candidate is None
-        assert choice.verdict.startswith(
-            "No candidate could be used, of 1: 1 failed; candidate 1 failed in training with seed "
-        )
+        assert choice.verdict.startswith("No candidate could be used: all 1 failed; candidate 1 failed in training with seed ")
         assert choice.verdict.endswith(": exit status 1: out of memory")
 
     def test_nothing_to_compare_with(self, candidates, tmp_path):
@@ -345,54 +344,19 @@ def test_real_training_runs_are_read_and_not_repeated(candidates, tmp_path, monk
     assert choose_candidate("Pendulum-v1", candidates(SWING_UP), **options, log=quiet).runs == choice.runs
 
 
-CORRIDOR = """
-import gymnasium as gym
-import numpy as np
-from gymnasium.spaces import Box
-
-class Corridor(gym.Env):
-    def __init__(self):
-        self.action_space, self.observation_space = Box(-1.0, 1.0, (1,)), Box(-np.inf, np.inf, (2,))
-
-    def observe(self):
-        return np.array([self.x, self.t / 40], dtype=np.float32)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.x, self.t = self.np_random.uniform(-0.1, 0.1), 0
-        return self.observe(), {}
-
-    def step(self, action):
-        self.x, self.t = self.x + 0.1 * float(action[0]), self.t + 1
-        return self.observe(), float(self.x > 2), False, self.t >= 40, {}
-
-gym.register("Corridor-v0", entry_point=Corridor, disable_env_checker=True)
-"""
-
-
 @pytest.mark.slow
 class TestRealChoices:
-    """The only reward lies 20 steps to the right, where no random walk of 40 steps gets."""
+    """In so few steps TD3 learns no swing-up by itself; within the mask of one it swings up, and only then."""
 
-    @pytest.fixture(autouse=True)
-    def corridor(self, tmp_path, monkeypatch):
-        exec(CORRIDOR, {})
-        # What Python imports when it starts, so that the environment exists in the training runs, too.
-        (tmp_path / "sitecustomize.py").write_text(CORRIDOR)
-        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-        yield
-        gym.registry.pop("Corridor-v0")
-
-    RIGHT, LEFT, STAY = (f"def policy(obs):\n    return [{action}]\n" for action in ("0.9", "-0.9", "0.0"))
-
-    def test_the_good_one_is_chosen(self, candidates, tmp_path):
-        made = candidates(self.LEFT, self.STAY, self.RIGHT)
-        choice = choose_candidate("Corridor-v0", made, budget_steps=20_000, run_dir=tmp_path / "runs")
-        assert choice.candidate == 3, choice.verdict
-        assert choice.verdict.startswith("Candidate 3 helps: after 1 500 steps the agent returns 1")
+    def test_the_good_one_is_found_among_bad_ones(self, candidates, tmp_path):
+        made = candidates(CONSTANT, BRAKE, SWING_UP)
+        choice = choose_candidate("Pendulum-v1", made, budget_steps=20_000, run_dir=tmp_path / "runs")
+        assert choice.best == 3, choice.verdict
+        assert "andidate 3" in choice.verdict
+        assert choice.comparison is not None
+        assert exceeds(choice.comparison.masked, choice.comparison.none)
 
     def test_none_of_a_useless_set_is_chosen(self, candidates, tmp_path):
-        made = candidates(self.LEFT, self.STAY)
-        choice = choose_candidate("Corridor-v0", made, budget_steps=9_000, run_dir=tmp_path / "runs")
+        choice = choose_candidate("Pendulum-v1", candidates(CONSTANT, BRAKE), budget_steps=12_000, run_dir=tmp_path / "runs")
         assert choice.candidate is None
         assert choice.verdict.startswith("None of them helps: with the best, candidate ")

@@ -232,6 +232,15 @@ class TestText:
         assert re.search(r"Its reward, mean a step: reward_forward -?[\d.]+, reward_ctrl -[\d.]+, reward_survive 0.99", text)
         assert len(text.split()) < 1500
 
+    def test_the_episode_is_the_worst_of_those_measured(self):
+        def policy(obs):
+            return [-2.0 * obs[1] - 0.5 * obs[2]]
+
+        measurement = measure(make("Pendulum-v1"), policy, episodes=3, seed=5)
+        text = report_text("Pendulum-v1", Candidate(1, "", Path(), policy), measurement, seed=5)
+        (shown,) = re.findall(r"The worst episode: return (-[\d.]+) in 200 steps, the time limit ended it", text)
+        assert float(shown) == pytest.approx(min(measurement.returns), abs=0.5)
+
     def test_faults_come_first(self):
         def fails(obs):
             raise ZeroDivisionError("division by zero")
