@@ -107,7 +107,14 @@ class GeneratedPolicy:
             PolicyFault: the policy raised, ran too long, or returned something else than a finite action of the right shape
         """
         if self.isolation == "inprocess":
-            return self._bounded(_own(observation))
+            try:
+                return self._bounded(_own(observation))
+            except PolicyFault as fault:
+                if not isinstance(fault.__cause__, RuntimeWarning):
+                    raise
+            # Where warnings are errors: that NumPy divided by zero, say, is the policy's to deal with.
+            with np.errstate(all="ignore"):
+                return self._bounded(_own(observation))
         actions, faults, reason = self._ask(np.array(observation, dtype=np.float64)[None])
         if faults[0]:
             raise PolicyFault(reason)
@@ -125,7 +132,7 @@ class GeneratedPolicy:
         actions = np.full((len(observations), *self.action_shape), np.nan)
         for row, observation in enumerate(observations):
             try:
-                actions[row] = self._bounded(observation)
+                actions[row] = self(observation)
             except PolicyFault:
                 continue
         return actions

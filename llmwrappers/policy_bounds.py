@@ -682,13 +682,20 @@ class _Bounds(ast.NodeTransformer):
         return node if safe else self._tested(type(node.op).__name__, node, node.left, node.right)
 
     def visit_AugAssign(self, node: ast.AugAssign):
-        safe = isinstance(node.target, ast.Name) and self._safe(node.target, node.op, node.value)
-        self.generic_visit(node)
-        if safe:
-            return node
-        read = ast.fix_missing_locations(ast.copy_location(_load(node.target), node))
-        value = self._tested(f"in-place {type(node.op).__name__}", node, read, node.value)
-        return self._assignment(ast.copy_location(ast.Assign([node.target], value), node))
+        name = type(node.op).__name__
+        if isinstance(node.target, ast.Name):
+            safe = self._safe(node.target, node.op, node.value)
+            self.generic_visit(node)
+            if safe:
+                return node
+            read = ast.copy_location(ast.Name(node.target.id, ast.Load()), node)
+            value = self._tested(f"in-place {name}", node, read, node.value)
+            return ast.copy_location(ast.Assign([node.target], value), node)
+        assert isinstance(node.target, ast.Subscript)
+        base, index, value = (self.visit(part) for part in (node.target.value, node.target.slice, node.value))
+        return ast.copy_location(
+            ast.Expr(self._tested("augment", node, ast.Constant(name), base, _as_value(index), value)), node
+        )
 
     def visit_Assign(self, node: ast.Assign):
         self.generic_visit(node)
@@ -839,16 +846,6 @@ class _Bounds(ast.NodeTransformer):
         return total
 
 
-def _load(target: ast.expr) -> ast.expr:
-    """An assignment's target, to be read."""
-    match target:
-        case ast.Name(id=name):
-            return ast.Name(name, ast.Load())
-        case ast.Subscript(value=value, slice=index):
-            return ast.Subscript(value, index, ast.Load())
-    raise AssertionError(f"not a target: {ast.dump(target)}")
-
-
 def _as_value(index: ast.expr) -> ast.expr:
     """An index as an expression: a slice becomes slice(...), which only the tests can call."""
     match index:
@@ -972,6 +969,7 @@ class Meter:
             "index": self._index,
             "slice": slice,
             "setitem": self._setitem,
+            "augment": self._augment,
             "comparison": self._comparison,
             "call": self._call,
             "small call": self._small_call,
@@ -993,9 +991,8 @@ class Meter:
         }
         for node, function in OPERATORS.items():
             forms[node.__name__] = lambda a, b, function=function: self._binary(function, a, b)
-        for node, function in OPERATORS.items():
-            in_place = getattr(operator, f"i{function.__name__.rstrip('_')}")
-            forms[f"in-place {node.__name__}"] = lambda a, b, function=in_place: self._in_place(function, a, b)
+        for name, function in _IN_PLACE.items():
+            forms[f"in-place {name}"] = lambda a, b, function=function: self._in_place(function, a, b)
         return {f"tested {name}": form for name, form in forms.items()}
 
     def _pay(self, size: int) -> None:
@@ -1065,6 +1062,13 @@ class Meter:
         value = self._value(value)
         _require_no_cycle(container, value)
         container[index] = value
+
+    def _augment(self, name: str, container: Any, index: Any, value: Any) -> None:
+        result = self._in_place(_IN_PLACE[name], container[self._index(index)], value)
+        if type(container) is np.ndarray:
+            container[index] = result
+        else:
+            self._setitem(container, index, result)
 
     def _in_place(self, function: Callable, a: Any, b: Any) -> Any:
         if type(a) is list:
@@ -1215,6 +1219,7 @@ def _created_size(function: Callable, first: Any, *others: Any, **named: Any) ->
 
 _NUMPY = frozenset(NUMPY.values())
 _NAMES = {function: name for name, function in NUMPY.items()}
+_IN_PLACE = {node.__name__: getattr(operator, f"i{f.__name__.rstrip('_')}") for node, f in OPERATORS.items()}
 _COMPARISONS = {node.__name__: function for node, function in COMPARISONS.items()}
 _VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
 # Units an element of what is not done by NumPy in one go.
