@@ -335,14 +335,17 @@ class _Bounds(ast.NodeTransformer):
     def visit_For(self, node: ast.For):
         work = sum(map(self._work, node.body))
         self.generic_visit(node)
-        node.iter = self._tested("growing loop" if self.lists_grow else "loop", node, node.iter, ast.Constant(work))
+        node.iter = self._loop(node.iter, work)
         return node
+
+    def _loop(self, iterable: ast.expr, work: int) -> ast.expr:
+        return self._tested("growing loop" if self.lists_grow else "loop", iterable, iterable, ast.Constant(work))
 
     def visit_ListComp(self, node: ast.ListComp | ast.GeneratorExp):
         work = self._work(node)
         self.generic_visit(node)
         for generator in node.generators:
-            generator.iter = self._tested("loop", node, generator.iter, ast.Constant(work))
+            generator.iter = self._loop(generator.iter, work)
         return node
 
     visit_GeneratorExp = visit_ListComp
