@@ -125,8 +125,8 @@ def write_report(
         ...     choice.verdict in (Path(folder) / "report.html").read_text()
         True
     """
-    # The chosen one first, then in order.
-    ordered = sorted(candidates, key=lambda candidate: (candidate.number != choice.candidate, candidate.number))
+    # The best one first, then in order.
+    ordered = sorted(candidates, key=lambda candidate: (candidate.number != choice.best, candidate.number))
     parts = [
         f"<h1>{escape(env_id)}: {_count(len(candidates), 'policy', 'policies')} written by a language model</h1>",
         f'<p class="verdict{" helps" if choice.candidate is not None else ""}">{escape(choice.verdict)}</p>',
@@ -389,7 +389,7 @@ def _curves(choice: Choice) -> str:
     if not numbers:
         return ""
     # Those that were trained longest first.
-    numbers.sort(key=lambda number: (number != choice.candidate, -sum(run.candidate == number for run in choice.runs), number))
+    numbers.sort(key=lambda number: (number != choice.best, -sum(run.candidate == number for run in choice.runs), number))
     alone = [fmean(choice.measurements[number].returns) for number in numbers]
     values = [value for run in choice.runs for value in (*run.returns, *run.masked_returns)] + alone
     panels = [_panel(choice, number, min(values), max(values)) for number in numbers]

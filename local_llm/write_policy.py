@@ -137,7 +137,7 @@ def refine(writer: Writer, env_id: str, rounds: int, episodes: int, seed: int) -
             print("refine: no candidate runs without faults, so there is none to improve")
             return
         candidate = next(candidate for candidate in writer.candidates if candidate.number == best)
-        report = report_text(env_id, candidate, measurements[best])
+        report = report_text(env_id, candidate, measurements[best], seed=seed)
         messages = [*writer.conversations[best], {"role": "user", "content": f"{report}\n\n{IMPROVE}"}]
         try:
             (better,) = writer.write(messages, 1)

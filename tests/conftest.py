@@ -1,8 +1,10 @@
 """Shared by the tests: the scripts as modules, and small environments whose answers are known."""
 
+import contextlib
 import importlib.util
 import os
 import sys
+import warnings
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # small networks; set before torch is imported
@@ -12,6 +14,11 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 from gymnasium.spaces import Dict as DictSpace
+
+# SWIG's deprecation warnings, made errors, crash the interpreter.
+with warnings.catch_warnings(), contextlib.suppress(ImportError):
+    warnings.simplefilter("ignore")
+    import Box2D  # noqa: F401
 
 ROOT = Path(__file__).parents[1]
 

@@ -78,7 +78,9 @@ class TestShippedPolicies:
     @pytest.mark.parametrize(("env_id", "number"), CANDIDATES)
     def test_actions_lie_in_the_action_space(self, env_id, number):
         policy = load_prior(env_id, number)
-        space = gym.make(env_id).action_space
+        env = gym.make(env_id)
+        space = env.action_space
+        env.close()  # what Box2D leaves to the garbage collector can crash the interpreter
         for observation in rollout(env_id, policy):
             action = policy(observation)
             assert action.shape == space.shape
