@@ -13,6 +13,7 @@ import csv
 import dataclasses
 import datetime
 import hashlib
+import importlib
 import importlib.metadata
 import io
 import itertools
@@ -649,7 +650,10 @@ def parse_args(argv: list[str] | None = None) -> Args:
             if not is_valid(getattr(args, name)):
                 raise UserError(f"--{name.replace('_', '-')} must be {words}, got {getattr(args, name)}")
     try:
-        gym.spec(args.env_id)
+        module, _, name = args.env_id.rpartition(":")
+        if module:
+            importlib.import_module(module)  # which registers it
+        gym.spec(name)
     except (gym.error.Error, ImportError) as error:
         raise UserError(
             f"--env-id {args.env_id}: {error} (priors are shipped for {', '.join(shipped_priors())}; "

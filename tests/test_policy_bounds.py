@@ -111,7 +111,10 @@ PRIORS = sorted((ROOT / "llmwrappers" / "priors").glob("*/policy-*.py"))
 @functools.cache
 def observation_size(env_id: str) -> int:
     try:
-        with contextlib.closing(gym.make(env_id)) as env:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Box2D's import warns, and does not survive an error
+            env = gym.make(env_id)
+        with contextlib.closing(env):
             return int(np.prod(env.observation_space.shape))
     except gym.error.DependencyNotInstalled as error:
         pytest.skip(str(error))

@@ -352,7 +352,7 @@ class TestCommand:
         ("arguments", "message"),
         [
             (["--env-id", "Hoper-v4"], "Hoper-v4: Environment `Hoper` doesn't exist"),
-            (["--env-id", "Pendulum-v1"], "Pendulum-v1: no shipped prior serves it .*name one with --prior"),
+            (["--env-id", "Swimmer-v5"], "Swimmer-v5: no shipped prior serves it .*name one with --prior"),
             (["--env-id", "llmwrappers-tests/Unbounded-v0", "--prior", "x.py"], "Unbounded-v0: needs a Discrete .* or a Box"),
             (["--env-id", "Pendulum-v1", "--prior", "missing.py"], "no file at 'missing.py'"),
             (["--env-id", "Hopper-v5", "--candidate", "9"], r"candidate must be one of \[1, 2, 3, 4, 5\].*got 9"),
