@@ -164,8 +164,7 @@ class _Bounds(ast.NodeTransformer):
         # Somewhere, be it in a function that a loop calls.
         self.lists_grow = any(
             isinstance(node, ast.AugAssign) or (isinstance(node, ast.Attribute) and node.attr in ("append", "extend", "insert"))
-            for function in kinds.functions.values()
-            for node in ast.walk(function)
+            for node in ast.walk(kinds.tree)
         )
         # Before anything is replaced, because what is replaced has more nodes.
         self.work: dict[str, int] = {}

@@ -84,6 +84,7 @@ class Kinds:
     """Infers the kind of every expression: the least fixed point over all assignments, calls and returns."""
 
     def __init__(self, tree: ast.Module, flat: bool):
+        self.tree = tree
         self.functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
         self.parents: dict[str, str] = {}
         self.locals: dict[str, set[str]] = {}

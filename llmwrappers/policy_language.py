@@ -125,6 +125,7 @@ POSITIONAL |= dict.fromkeys(
 )
 POSITIONAL |= dict.fromkeys(_numpy("clip where arange linspace interp average select digitize swapaxes trapezoid convolve"), 3)
 POSITIONAL |= dict.fromkeys(_numpy("allclose isclose"), 4) | dict.fromkeys(_numpy("atleast_1d atleast_2d"), MAX_NODES)
+CONSUMERS = ("sum", "any", "all", "min", "max", "list", "tuple", "sorted", "enumerate", "zip")
 MODULES = {"numpy": "np", "math": "math", "numpy.linalg": "np.linalg"}
 METHODS = _words(
     "sum mean std var min max argmin argmax any all dot clip copy astype reshape ravel flatten tolist item squeeze transpose "
@@ -449,6 +450,10 @@ class _Names(ast.NodeTransformer):
             return ast.copy_location(ast.Pass(), node)
         return self.visit(ast.copy_location(ast.Assign([node.target], node.value), node))
 
+    def visit_GeneratorExp(self, node: ast.GeneratorExp):
+        # Only where it is used up at once may a generator stay one: else it could hold, and be held by, a list.
+        return self.generic_visit(ast.copy_location(ast.ListComp(node.elt, node.generators), node))
+
     def visit_Expr(self, node: ast.Expr):
         if isinstance(node.value, ast.Constant):
             return ast.copy_location(ast.Pass(), node)
@@ -520,7 +525,11 @@ class _Names(ast.NodeTransformer):
             match node.args[0]:
                 case ast.Name(id=mapped) if mapped not in self.assigned and (mapped in self.defined or mapped in _MAPPED):
                     arguments[0] = node.args[0]
-        node.args = [kept or self.visit(argument) for kept, argument in zip(arguments, node.args, strict=True)]
+        for position, (kept, argument) in enumerate(zip(arguments, node.args, strict=True)):
+            if isinstance(argument, ast.GeneratorExp) and name in CONSUMERS:
+                self.generic_visit(argument)
+            elif kept is None:
+                node.args[position] = self.visit(argument)
         for keyword in node.keywords:
             if not is_dtype(keyword.value):
                 keyword.value = self.visit(keyword.value)

@@ -240,7 +240,7 @@ class Meter:
             self._setitem(container, index, result)
 
     def _in_place(self, function: Callable, a: Any, b: Any) -> Any:
-        if type(a) is list:
+        if type(a) in (list, dict):
             self._require_own(a)
         return self._binary(function, a, b)
 

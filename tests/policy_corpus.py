@@ -973,6 +973,12 @@ def policy(obs):
     a = [1.0]
     b = [(a.append(1.0), <SINCS>) for x in a]
     return [0.0]
+#: list_that_grows_at_the_top: bounded
+z = np.full(256, 0.5)
+a = [1.0]
+b = [(a.append(1.0), <SINCS>) for x in a]
+def policy(obs):
+    return [0.0]
 #: memory_in_a_dict_between_calls: bounded
 kept = {"n": 0.0}
 def policy(obs):
@@ -1543,9 +1549,9 @@ _QUIRKS = """
 #: a_comprehensions_iterable_is_evaluated_outside: -
     x = [1, 2]
     return [x for x in x]
-#: a_generator_is_lazy_and_ends: -
+#: a_generator_in_a_variable: -
     g = (x for x in obs)
-    return [list(g), list(g)]
+    return [list(g)]
 #: a_stored_generator: -
     a = [0]
     a[0] = (x for x in obs)

@@ -61,7 +61,7 @@ def test_a_shipped_policy_is_its_reply_s_block_byte_for_byte(path):
 
 
 def test_all_shipped_replies_are_read():
-    assert len(REPLIES) == 15
+    assert len(REPLIES) >= 15
 
 
 UNTOUCHED = {
