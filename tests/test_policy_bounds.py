@@ -65,7 +65,7 @@ for name in sys.argv[1:]:
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory):
-    """Name -> (seconds of the longest call, megabytes, how it ended) of each bounded policy, played up to 60 times in one process."""
+    """Name -> (seconds of the longest call, megabytes, how it ended) of each bounded policy, played up to 60 times."""
     left, ends = list(BOUNDED), {}
     folder = tmp_path_factory.mktemp("played")
     while left:
