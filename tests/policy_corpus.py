@@ -868,8 +868,8 @@ def policy(obs):
     return [0.0]
 #: slow_remainders: bounded
 def policy(obs):
-    z = np.full(256, 1e308)
-    y = np.full(256, 3e-308)
+    z = np.full(511, 1e308)
+    y = np.full(511, 3e-308)
     for i in range(700):
         (z % y, z % y, z % y, z % y, z % y, z % y, z % y, z % y, z % y, z % y, z % y, z % y, z % y, z % y, z % y, z % y, z % y)
     return [0.0]
@@ -929,7 +929,7 @@ def policy(obs):
 #: slow_exact_sums: bounded
 def policy(obs):
     z = 10.0 ** (np.arange(500) * 1.2 - 300) * np.sin(np.arange(500))
-    for i in range(2000):
+    for i in range(700):
         (math.fsum(z), math.fsum(z), math.fsum(z), math.fsum(z), math.fsum(z), math.fsum(z), math.fsum(z), math.fsum(z))
     return [0.0]
 #: slow_polynomials: bounded
@@ -941,7 +941,7 @@ def policy(obs):
 #: slow_sums_of_arrays: bounded
 def policy(obs):
     z = np.full(511, 1.5)
-    for i in range(2000):
+    for i in range(1500):
         (sum(z), max(z), min(z), any(z), all(z), sum(z), max(z), min(z))
     return [0.0]
 #: slow_remainders_by_function: bounded

@@ -287,6 +287,8 @@ UNSOUND = {
     "a named generator": "n = np.sum(a=(i for i in [3]))",
     "an iterated two-dimensional array": "for row in np.eye(2):\n        y = row * 2",
     "a list in a variable that was a number": "x = 1.0\n    x = [2]\n    y = x[0]",
+    "a helper that may return nothing": "def f(x):\n        if x > 9:\n            return 1.0\n    y = f(obs[0])",
+    "a loop that may return nothing": "def f(x):\n        for i in range(int(x)):\n            return 1.0\n    y = f(obs[1])",
     "a helper of two kinds": "def f(x):\n        return x\n    y = f(1)\n    y = f(obs)\n    z = f([1])",
 }
 
@@ -320,6 +322,11 @@ def fault(body: str, observation=OBSERVATION) -> str:
         ("pass", "real numbers"),
         ("assert obs[0] > 9, 'far'", "line 4: AssertionError"),
         ("y += 1\n    return [y]", "line 4: UnboundLocalError"),
+        ("a = [1.0]\n    a[0] = a\n    return a", "line 5: a list or a dict cannot hold itself"),
+        ("a = [1.0]\n    b = (a, 1)\n    a.append([b])\n    return a", "line 6: a list or a dict cannot hold itself"),
+        ("a = [1.0]\n    a.insert(0, a)\n    return a", "line 5: a list or a dict cannot hold itself"),
+        ("a = [1.0]\n    a.extend([a])\n    return a", "line 5: a list or a dict cannot hold itself"),
+        ("d = {}\n    d['a'] = [d]\n    return d", "line 5: a list or a dict cannot hold itself"),
     ],
 )
 def test_a_fault_names_the_line_and_what_happened(body, reason):
