@@ -2,9 +2,9 @@
 
 The LLM works offline: what it wrote (a Python policy, a table of critical states) is a file, and training needs no LLM.
 
-Stack order, inside out: RecordEpisodeStatistics, LLMActionMask (the outermost action wrapper), EpsilonMaskSchedule,
-ActionBoundsObservation, then the learner's own normalisers. Priors need the raw physical observation: a normaliser below
-the mask would feed them garbage.
+Stack order, inside out: RecordEpisodeStatistics (the true return), LLMActionOverride, CriticalStateRewarder, LLMActionMask (the
+outermost action wrapper), EpsilonMaskSchedule, ActionBoundsObservation, then the learner's own normalisers. Priors and tables
+need the raw physical observation: a normaliser below would feed them garbage.
 
 The info contract: bounds in ``info`` belong to the observation returned in the same tuple; ``executed_action`` belongs to
 the transition just made. It holds for reset and step, and for ``final_obs`` and ``final_info`` under SAME_STEP autoreset.
@@ -17,6 +17,9 @@ action_mask                 reset, step int8 (n,)                    allowed nex
 mask_active                 reset, step bool                         the prior shaped that interval
 prior_faults                reset, step int                          faults of the prior so far
 executed_action             step        the action space's (float32) what the environment received; the innermost writer wins
+action_overridden           step        bool                         the LLM's action replaced the agent's
+critical                    step        bool                         the state acted in was critical
+llm_reward                  step        float                        the part of the reward that came from the LLM, scaled
 =========================== =========== ============================ ======================================================
 """
 
@@ -24,31 +27,47 @@ import gymnasium as gym
 
 from llmwrappers.action_bounds_observation import ActionBoundsObservation
 from llmwrappers.bounds import interval_around, to_native, to_normalized
+from llmwrappers.critical_function import CriticalFunction, vet_critical_function
+from llmwrappers.critical_state_rewarder import CriticalStateRewarder
+from llmwrappers.critical_states import CriticalStates
 from llmwrappers.epsilon_mask_schedule import EpsilonMaskSchedule
 from llmwrappers.generated_policy import GeneratedPolicy, check_policy, vet_policy
 from llmwrappers.llm_action_mask import LLMActionMask
+from llmwrappers.llm_action_override import LLMActionOverride
 from llmwrappers.policy_language import PolicyFault, PolicyRejected
 from llmwrappers.priors import PriorPolicy, load_prior
+from llmwrappers.tables import Guidance, load_guidance
+from llmwrappers.trajectories import Trajectories
 from llmwrappers.vector import transition_info
 
 __version__ = "0.1.0"
 
 # By name only: the environment is a part of local_llm, and made by it.
 gym.register("llmwrappers/PolicyWriting-v0", entry_point="local_llm.policy_writing:PolicyWriting", order_enforce=True)
+gym.register("llmwrappers/PongGrid-v0", entry_point="llmwrappers.pong:PongGrid", max_episode_steps=27_000)
+gym.register("llmwrappers/PongObjects-v0", entry_point="llmwrappers.pong:PongObjects", max_episode_steps=27_000)
 
 __all__ = [
     "ActionBoundsObservation",
+    "CriticalFunction",
+    "CriticalStateRewarder",
+    "CriticalStates",
     "EpsilonMaskSchedule",
     "GeneratedPolicy",
+    "Guidance",
     "LLMActionMask",
+    "LLMActionOverride",
     "PolicyFault",
     "PolicyRejected",
     "PriorPolicy",
+    "Trajectories",
     "check_policy",
     "interval_around",
+    "load_guidance",
     "load_prior",
     "to_native",
     "to_normalized",
     "transition_info",
+    "vet_critical_function",
     "vet_policy",
 ]

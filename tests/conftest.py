@@ -145,6 +145,11 @@ def td3_camel():
     return load_script(ROOT / "cleanrl_scripts" / "td3_camel.py")
 
 
+@pytest.fixture(scope="session")
+def ppo_ultra():
+    return load_script(ROOT / "cleanrl_scripts" / "ppo_ultra.py")
+
+
 CHAT_TEMPLATE = """\
 {% for message in messages %}<|im_start|>{{ message.role }}
 {{ message.content }}<|im_end|>

@@ -1,0 +1,129 @@
+"""Tables of critical states that an LLM wrote, shipped with the prompts and the verbatim replies that each was taken from.
+
+One folder an environment ("/" in its id becomes "-"): ``table.json`` (CriticalStates), ``critical.py`` (the same as code, for
+CriticalFunction), ``trajectories.npz`` and ``agent.pt`` (what the LLM was shown, and who played it), ``prompt-*.txt`` and
+``reply-*.md`` (everything the LLM was given and what it answered, unedited) and ``provenance.json``.
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+
+from llmwrappers.critical_function import CriticalFunction
+from llmwrappers.critical_states import CriticalStates
+from llmwrappers.policy_language import PolicyRejected
+
+Guidance = Callable[[Any], tuple[Any, float] | None]
+"""An observation (raw, usually an array) -> an action in native units and a reward in [-1, 1]; None where it has no say."""
+
+
+def shipped_tables() -> list[str]:
+    """Returns the names of the shipped tables, sorted: the ids of their environments, with "-" for "/"."""
+    return sorted(path.parent.name for path in Path(__file__).parent.glob("*/table.json"))
+
+
+def load_guidance(source: str | os.PathLike[str] | Guidance, env: gym.Env, info_key: str | None = None) -> Guidance:
+    """Returns the guidance that a name, a path or an object stands for, if it fits the environment.
+
+    Args:
+        source: a shipped name ("Hopper-v4"), a path to a table (.json) or to code (.py, see CriticalFunction), a folder that
+            holds ``table.json``, or a callable such as CriticalStates
+        env: the environment that it is to guide an agent in
+        info_key: the key of the info that is matched, if that is not the observation; only its actions are tested then
+
+    Raises:
+        ValueError: a string that is neither a shipped name nor a file, a file that is no table, a table that does not fit
+        PolicyRejected: code that is not written in the language of policies; a ValueError, too
+        TypeError: ``source`` is neither a string, a path nor a callable
+
+    Example:
+        >>> states = CriticalStates([[1.0, 0.0, 0.0]], actions=[[0.5]], rewards=[1.0], scale=[1.0, 1.0, 1.0], tolerance=0.1)
+        >>> load_guidance(states, gym.make("Pendulum-v1")) is states
+        True
+        >>> load_guidance(states, gym.make("MountainCarContinuous-v0"))
+        Traceback (most recent call last):
+        ...
+        ValueError: the critical states have 3 entries, got observations of (2,)
+    """
+    guidance = _load(source, env)
+    if isinstance(guidance, CriticalStates):
+        guidance.require_fits(env, None if info_key is None else guidance.scale.shape)
+    return guidance
+
+
+def _load(source: Any, env: gym.Env) -> Any:
+    if not isinstance(source, str | os.PathLike):
+        if callable(source):
+            return source
+        raise TypeError(f"critical_states must be a name, a path or a callable, got {source!r} of type {type(source).__name__}")
+    name = os.fspath(source).replace("/", "-")
+    if isinstance(source, str) and name in shipped_tables():
+        return CriticalStates.load(Path(__file__).parent / name / "table.json")
+    path = Path(source)
+    if (path / "table.json").is_file():
+        path = path / "table.json"
+    if path.suffix == ".json" and path.is_file():
+        return CriticalStates.load(path)
+    if path.suffix == ".py" and path.is_file():
+        masked = env.has_wrapper_attr("native_action_space")
+        space = env.get_wrapper_attr("native_action_space") if masked else env.action_space
+        try:
+            return CriticalFunction(path.read_text("utf-8"), space)
+        except UnicodeDecodeError as error:
+            raise PolicyRejected(None, f"{str(path)!r} is not text in UTF-8: {error}") from None
+        except PolicyRejected as rejected:
+            raise PolicyRejected(rejected.line, f"{rejected.reason} (in {str(path)!r})") from None
+    shipped = ", ".join(shipped_tables()) or "none"
+    raise ValueError(
+        f"critical_states must be a shipped table ({shipped}), a .json or .py file, or a folder with table.json; "
+        f"got {str(source)!r}"
+    )
+
+
+class GuidanceLookup:
+    """Asks the guidance once for each observation, and counts the steps taken in critical states.
+
+    Both wrappers that use guidance hold one; ``advice`` is about the latest observation.
+    """
+
+    def __init__(self, source: Any, env: gym.Env, info_key: str | None, patience_steps: int):
+        if isinstance(patience_steps, bool) or not isinstance(patience_steps, int) or patience_steps < 0:
+            raise ValueError(f"patience_steps must be a whole number of steps, 0 for endless patience, got {patience_steps!r}")
+        self.guidance = load_guidance(source, env, info_key)
+        self.source, self.info_key, self.patience_steps = source, info_key, patience_steps
+        self.hit_count = self.step_count = 0
+        self.advice: tuple[Any, float] | None = None
+
+    def look(self, observation: Any, info: dict[str, Any]) -> tuple[Any, float] | None:
+        """Returns, and keeps, the advice at an observation."""
+        if self.info_key is not None:
+            if self.info_key not in info:
+                raise ValueError(f"info_key must be a key of every info, got {self.info_key!r}; info has {sorted(info)}")
+            observation = info[self.info_key]
+        self.advice = self.guidance(observation)
+        return self.advice
+
+    def count(self) -> tuple[Any, float] | None:
+        """Returns the advice for the state that is acted in now, and counts the step.
+
+        Raises:
+            RuntimeError: nothing was critical in the first ``patience_steps`` steps
+        """
+        if self.step_count == self.patience_steps > 0 and self.hit_count == 0:
+            raise RuntimeError(
+                f"no state was critical in the first {self.step_count} steps under {self._name()}: was it made for another "
+                "environment or from observations that were normalized, or is its tolerance too small? Compare "
+                "CriticalStates.hit_rate(observations) with its calibration, or turn this off with patience_steps=0"
+            )
+        self.step_count += 1
+        self.hit_count += self.advice is not None
+        return self.advice
+
+    def _name(self) -> str:
+        name = repr(self.source) if isinstance(self.source, str) else f"a {type(self.source).__name__}"
+        if isinstance(self.guidance, CriticalStates):
+            name += f" ({len(self.guidance)} states, tolerance {self.guidance.tolerance:g})"
+        return name

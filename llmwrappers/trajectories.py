@@ -1,0 +1,152 @@
+"""Trajectories: the episodes of one agent, as arrays in one file."""
+
+import os
+import zipfile
+import zlib
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectories:
+    """Holds the episodes that one agent played: what it saw, what it did, and what came of it.
+
+    Steps lie one after the other, T in all; ``lengths`` says where the E episodes end. Nothing is scaled or normalized.
+
+    Args:
+        env_id: the environment's id
+        observations: (T, \\*obs_shape), the space's dtype, raw: the observation in which each action was taken
+        actions: (T, \\*action_shape) float32 in native units as executed, or (T,) int64 on a Discrete space
+        rewards: (T,) float32, the environment's own
+        lengths: (E,) int64, steps of each episode, at least 1
+        terminations: (E,) bool, True where the episode terminated, False where it was truncated
+        final_observations: (E, \\*obs_shape), what the last step of each episode returned
+        seeds: (E,) int64, of each reset
+
+    Raises:
+        ValueError: an array of another shape or kind, lengths that do not add up, NaN or Inf
+
+    Example:
+        >>> two = Trajectories("Pendulum-v1", np.zeros((5, 3)), np.zeros((5, 1)), [-1, -1, -1, -2, -2], lengths=[3, 2],
+        ...                    terminations=[False, False], final_observations=np.zeros((2, 3)), seeds=[0, 1])
+        >>> len(two), two.episode(1), two.returns.tolist()
+        (2, slice(3, 5, None), [-3.0, -4.0])
+
+    Change log:
+        * v0.1.0 - added
+    """
+
+    env_id: str
+    observations: NDArray
+    actions: NDArray
+    rewards: NDArray[np.float32]
+    lengths: NDArray[np.int64]
+    terminations: NDArray[np.bool_]
+    final_observations: NDArray
+    seeds: NDArray[np.int64]
+
+    def __post_init__(self):
+        if not isinstance(self.env_id, str) or not self.env_id:
+            raise ValueError(f"env_id must be an environment's id, got {self.env_id!r}")
+        for name, kinds, dtype in (
+            ("observations", "biuf", None),
+            ("actions", "iuf", None),
+            ("rewards", "iuf", np.float32),
+            ("lengths", "iu", np.int64),
+            ("terminations", "b", np.bool_),
+            ("final_observations", "biuf", None),
+            ("seeds", "iu", np.int64),
+        ):
+            array = np.asarray(getattr(self, name))
+            if array.dtype.kind not in kinds or array.ndim == 0:
+                raise ValueError(f"{name} must be an array of numbers of kind {kinds!r}, got {array.dtype} {array.shape}")
+            if array.dtype.kind == "f" and not np.isfinite(array).all():
+                raise ValueError(f"{name} must be finite, got {array[~np.isfinite(array)][0]}")
+            if name == "actions":
+                dtype = np.int64 if array.ndim == 1 and array.dtype.kind in "iu" else np.float32
+            object.__setattr__(self, name, array if dtype is None else array.astype(dtype))
+        steps, episodes = len(self.observations), len(self.lengths)
+        if episodes == 0 or self.lengths.ndim != 1 or (self.lengths < 1).any() or self.lengths.sum() != steps:
+            raise ValueError(
+                f"lengths must be the steps of each episode, 1 or more, and add up to the {steps} of observations; "
+                f"got {self.lengths.tolist()}, {self.lengths.sum()} in all"
+            )
+        for name, shape in (
+            ("actions", (steps, *self.actions.shape[1:])),
+            ("rewards", (steps,)),
+            ("terminations", (episodes,)),
+            ("final_observations", (episodes, *self.observations.shape[1:])),
+            ("seeds", (episodes,)),
+        ):
+            if getattr(self, name).shape != shape:
+                raise ValueError(f"{name} must have shape {shape}, got {getattr(self, name).shape}")
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def returns(self) -> NDArray[np.float64]:
+        """The undiscounted return of each episode, (E,)."""
+        return np.array([self.rewards[self.episode(index)].sum(dtype=np.float64) for index in range(len(self))])
+
+    def episode(self, index: int) -> slice:
+        """Returns the slice of steps that an episode takes.
+
+        Raises:
+            IndexError: no such episode
+        """
+        if not 0 <= index < len(self):
+            raise IndexError(f"index must be an episode in [0, {len(self)}), got {index!r}")
+        end = int(self.lengths[: index + 1].sum())
+        return slice(end - int(self.lengths[index]), end)
+
+    def split(self, n: int) -> "tuple[Trajectories, Trajectories]":
+        """Returns the first n episodes, and the others.
+
+        Raises:
+            ValueError: one of the two would be empty
+        """
+        if not 0 < n < len(self):
+            raise ValueError(f"n must leave episodes on both sides, in [1, {len(self) - 1}], got {n!r}")
+        first = self.episode(n).start
+        of_steps = ("observations", "actions", "rewards")
+
+        def part(steps: slice, episodes: slice) -> Trajectories:
+            arrays = {name: getattr(self, name)[steps if name in of_steps else episodes] for name in ARRAYS}
+            return Trajectories(self.env_id, **arrays)
+
+        return part(slice(first), slice(n)), part(slice(first, None), slice(n, None))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a compressed .npz file, all of it or none."""
+        partial = Path(f"{os.fspath(path)}.partial")
+        with partial.open("wb") as file:
+            np.savez_compressed(file, env_id=np.array(self.env_id), **{name: getattr(self, name) for name in ARRAYS})
+        os.replace(partial, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Trajectories":
+        """Reads what ``save`` wrote.
+
+        Raises:
+            ValueError: names the file and what is wrong with it
+        """
+        try:
+            with open(path, "rb") as opened:
+                if not zipfile.is_zipfile(opened):
+                    raise ValueError("it is no complete .npz file")
+                opened.seek(0)
+                file = np.load(opened, allow_pickle=False)
+                missing = {"env_id", *ARRAYS} - set(file.files)
+                if missing:
+                    raise ValueError(f"the field {', '.join(sorted(missing))} is missing")
+                arrays = {name: file[name] for name in ("env_id", *ARRAYS)}
+            return cls(str(arrays.pop("env_id")), **arrays)
+        except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+            raise ValueError(f"cannot read trajectories from {os.fspath(path)!r}: {error}") from error
+
+
+ARRAYS = tuple(field.name for field in fields(Trajectories) if field.name != "env_id")

@@ -1,0 +1,206 @@
+"""CriticalFunction: what code may return, what is a fault, and that containment is that of every policy."""
+
+import os
+import pickle
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from conftest import Echo, Turns
+from gymnasium.spaces import Box, Discrete, MultiBinary
+
+from llmwrappers import CriticalFunction, PolicyRejected, vet_critical_function
+
+posix = pytest.mark.skipif(os.name != "posix", reason="worker processes need POSIX")
+TWO = Box(-1.0, 1.0, (2,), np.float32)
+ONE = Box(-2.0, 2.0, (1,), np.float32)
+FOUR = Discrete(4, start=1)
+
+
+def code(*lines):
+    return "import numpy as np\n\ndef critical(obs):\n" + "".join(f"    {line}\n" for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("space", "line", "action", "reward"),
+    [
+        (TWO, "return True, [0.5, -0.5], 0.25", [0.5, -0.5], 0.25),
+        (TWO, "return (obs[0] < 1, np.array([0.5, -0.5]), np.float64(0.25))", [0.5, -0.5], 0.25),
+        (TWO, "return [bool(obs[0] < 1), (0.5, -0.5), np.array([0.25])]", [0.5, -0.5], 0.25),
+        (TWO, "return np.any(obs < 1), np.clip([9, -9], -1, 1), -1", [1, -1], -1),
+        (TWO, "return True, [9.0, -0.5], 1", [1, -0.5], 1),
+        (ONE, "return True, [1.5], 0", [1.5], 0),
+        (ONE, "return True, 1.5, 0.0", [1.5], 0),
+        (ONE, "return True, -obs[0] - 3, 0.0", [-2], 0),
+        (FOUR, "return True, 4, 0.5", 4, 0.5),
+        (FOUR, "return True, np.argmax(obs) + 1, 0.5", 1, 0.5),
+        (FOUR, "return True, [2], 0.5", 2, 0.5),
+        (Box(-1, 1, (2, 2)), "return True, [[1, 0], [0, 1]], 0.5", [[1, 0], [0, 1]], 0.5),
+        (Box(-1, 1, ()), "return True, 0.5, 0.5", 0.5, 0.5),
+    ],
+)
+def test_natural_ways_to_answer_are_understood(space, line, action, reward):
+    answer = CriticalFunction(code(line), space)(np.zeros(3))
+    assert answer is not None
+    assert (np.asarray(answer[0]).tolist(), answer[1], type(answer[1])) == (action, reward, float)
+    assert isinstance(answer[0], int) if isinstance(space, Discrete) else answer[0].dtype == space.dtype
+    assert space.contains(answer[0])
+
+
+@posix
+def test_in_a_process_it_answers_alike():
+    guidance = CriticalFunction(code("return obs[0] < 1, [9.0, obs[0]], obs[0]"), TWO, isolation="process")
+    action, reward = guidance(np.full(3, 0.5))
+    assert (action.tolist(), reward) == ([1, 0.5], 0.5)
+    assert guidance(np.ones(3)) is None
+    with pytest.warns(UserWarning, match="the reward must lie"):
+        assert guidance(np.full(3, -2.0)) is None
+    guidance.close()
+
+
+@pytest.mark.parametrize("line", ["False, None, 0.0", "False, None, None", "obs[0] > 1, [0.0, 0.0], 7", "0, 0, 0"])
+def test_what_is_not_critical_may_say_anything(line):
+    guidance = CriticalFunction(code(f"return {line}"), TWO)
+    assert guidance(np.zeros(3)) is None
+    assert guidance.faults == 0
+
+
+def test_helpers_and_constants_may_be_used():
+    source = (
+        '"""Doc."""\nfrom numpy import pi\nimport math\nGAIN = 0.5\n\ndef lean(obs):\n    return GAIN * obs[0]\n\n'
+        "critical = lambda obs: (abs(lean(obs)) > 0.1, [math.cos(pi), lean(obs)], 1)"
+    )
+    action, reward = CriticalFunction(source, TWO)(np.ones(3))
+    assert (action.tolist(), reward) == ([-1, 0.5], 1)
+
+
+FAULTS = {
+    "no tuple": ("return True", TWO, "line 4|TypeError: cannot unpack"),
+    "raises": ("return True, [0.0, 1.0], obs[7]", TWO, "line 4: IndexError"),
+    "short action": ("return True, [0.0], 0.5", TWO, "the action must have 2 numbers"),
+    "no action": ("return True, None, 0.5", TWO, "something else than real numbers"),
+    "NaN in the action": ("return True, [0.0, np.nan], 0.5", TWO, "nan"),
+    "NaN reward": ("return True, [0.0, 1.0], np.nan", TWO, r"the reward must lie in \[-1, 1\]"),
+    "large reward": ("return True, [0.0, 1.0], 1.5", TWO, r"the reward must lie in \[-1, 1\]"),
+    "low reward": ("return True, [0.0, 1.0], -1.01", TWO, r"the reward must lie in \[-1, 1\]"),
+    "no reward": ("return True, [0.0, 1.0], None", TWO, "NoneType"),
+    "not a member": ("return True, 0, 0.5", FOUR, "the action must be an integer from 1 to 4"),
+    "beyond": ("return True, 5, 0.5", FOUR, "the action must be an integer from 1 to 4"),
+    "no integer": ("return True, 1.5, 0.5", FOUR, "the action must be an integer from 1 to 4"),
+    "NaN for an integer": ("return True, np.nan, 0.5", FOUR, ""),
+    "endless": ("return True, [sum(1 for a in range(9999) for b in range(9999)), 0], 0", TWO, "work"),
+}
+
+
+@pytest.mark.parametrize(("line", "space", "message"), FAULTS.values(), ids=FAULTS)
+def test_a_fault_is_counted_and_warned_of_once(line, space, message):
+    guidance = CriticalFunction(code(line), space)
+    with pytest.warns(UserWarning, match=message) as warned:
+        assert guidance(np.zeros(3)) is None
+    assert len(warned) == 1
+    # A line of the user's code, or none.
+    assert "line 4: " in str(warned[0].message) or "line " not in str(warned[0].message)
+    assert guidance(np.zeros(3)) is None
+    assert guidance.faults == 2
+
+
+def test_after_ten_faults_in_a_row_it_stays_silent():
+    guidance = CriticalFunction(code("return True, [0.0, 1.0], obs[0]"), TWO)
+    with pytest.warns(UserWarning, match="reward"):
+        guidance(np.full(1, 2.0))
+    for _ in range(8):
+        guidance(np.full(1, 2.0))
+    assert guidance(np.zeros(1)) is not None  # in a row
+    for _ in range(9):
+        guidance(np.full(1, 2.0))
+    assert guidance(np.zeros(1)) is not None
+    for _ in range(9):
+        guidance(np.full(1, 2.0))
+    with pytest.warns(UserWarning, match="10 times in a row"):
+        guidance(np.full(1, 2.0))
+    assert guidance(np.zeros(1)) is None
+    assert guidance.faults == 28
+
+
+REFUSED = {
+    "import": ("import os\n" + code("return True, [0.0, 1.0], 1.0"), "line 1: import of 'os'"),
+    "open": (code("x = 1", "open('x')", "return True, [0.0, 1.0], 1.0"), "line 5: .*'open'"),
+    "dunder": (code("return obs.__class__"), "line 4: .*__class__"),
+    "while": (code("while True:", "    pass"), "line 4: while"),
+    "recursion": (code("return critical(obs)"), "line 3: 'critical' calls itself"),
+    "syntax": ("def critical(obs)\n    return 1", "line 1: SyntaxError"),
+    "an open string": (code("return True, [0.0, 1.0], 1.0") + '"""', "line 5: SyntaxError"),
+    "an open bracket": (code("return True, [0.0, 1.0], (1.0"), "line 4: SyntaxError"),
+    "nothing": ("x = 1", "there is no function critical"),
+    "policy": ("def policy(obs):\n    return obs\n\n" + code("return True, [0.0, 1.0], 1.0"), "line 1: .*define critical"),
+    "policy by call": (code("return policy(obs)"), "line 3: 'critical' calls itself|calls itself"),
+    "top level": (code("return True, [0.0, 1.0], 1.0") + "x = [1][2]", "line 5: its top level fails"),
+    "too long": ("#" * 100_000 + "\n" + code("return 1"), "characters"),
+    "too deep": (code("return " + "-" * 500 + "1"), "deep|parsed"),
+    "twice": (code("return 1") + code("return 2"), "'critical' is defined twice"),
+}
+
+
+@pytest.mark.parametrize(("source", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_no_policy_may_do_is_refused_with_its_line(source, message):
+    with pytest.raises(PolicyRejected, match=message) as refused:
+        CriticalFunction(source, TWO)
+    assert refused.value.line is None or refused.value.line <= source.count("\n") + 1
+
+
+def test_a_comment_at_the_end_swallows_nothing():
+    assert CriticalFunction(code("return True, [0.0, 1.0], 1.0") + "# the end \\", TWO)(np.zeros(1)) is not None
+
+
+def test_it_cannot_write_into_the_observation():
+    observation = np.zeros(3)
+    CriticalFunction(code("obs[0] = 5", "return True, [0.0, 1.0], 1.0"), TWO)(observation)
+    assert observation.tolist() == [0, 0, 0]
+
+
+def test_other_spaces_and_types_are_refused():
+    with pytest.raises(TypeError, match="MultiBinary"):
+        CriticalFunction(code("return 1"), MultiBinary(2))
+    with pytest.raises(TypeError, match="source must be a str"):
+        CriticalFunction(None, TWO)
+    with pytest.raises(ValueError, match="isolation"):
+        CriticalFunction(code("return True, [0.0, 1.0], 1.0"), TWO, isolation="none")
+
+
+def test_a_copy_answers_alike():
+    guidance = pickle.loads(pickle.dumps(CriticalFunction(code("return True, [0.0, 1.0], obs[0]"), TWO)))
+    action, reward = guidance(np.full(1, 0.5))
+    assert (action.tolist(), reward) == ([0, 1], 0.5)
+
+
+@posix
+class TestVet:
+    def test_what_answers_everywhere_is_accepted(self):
+        guidance = vet_critical_function(code("return obs[0] < 3, [0.5, obs[1]], -0.5"), Echo())
+        assert guidance(np.zeros(3))[0].tolist() == [0.5, 0]
+        assert guidance.isolation == "inprocess"
+        assert vet_critical_function(code("return obs[0] > 0.5, 3, 1"), Turns())(np.ones(1)) == (3, 1)
+
+    def test_it_leaves_the_environments_own_stream_of_actions_alone(self):
+        env = gym.make("Pendulum-v1")
+        env.action_space.seed(3)
+        vet_critical_function(code("return True, 0.0, 1.0"), env)
+        after = env.action_space.sample()
+        env.action_space.seed(3)
+        assert after == env.action_space.sample()
+
+    @pytest.mark.parametrize(
+        ("source", "message"),
+        [
+            (code("return True, [0.5], 0"), "the action must have 2 numbers"),
+            (code("return True, [0.5, 0.5], 5"), "the reward must lie"),
+            (code("return True, [0.5, 0.5], obs[9]"), "line 4: IndexError"),
+            (code("return obs[0] == 3, [0.5, 0.5], 5"), "the reward must lie"),  # at real observations only
+            (code("return obs.shape"), "in the probe"),
+            ("import os\n" + code("return 1"), "line 1: import"),
+        ],
+    )
+    def test_what_fails_is_refused_with_a_reason_in_its_own_lines(self, source, message):
+        with pytest.raises(PolicyRejected, match=message) as refused:
+            vet_critical_function(source, Echo())
+        assert "line 4" in str(refused.value) or "line 1" in str(refused.value) or "line" not in str(refused.value)

@@ -1,0 +1,276 @@
+"""LLMActionOverride: what the environment receives, what info says of it, and when it gives up."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from conftest import Echo, Turns
+from gymnasium.spaces import Box, MultiBinary
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+
+from llmwrappers import CriticalStateRewarder, CriticalStates, LLMActionMask, LLMActionOverride, transition_info
+
+# Echo observes (step, last action): critical are the steps 1 and 3, whatever the action was.
+AT_1_AND_3 = CriticalStates(
+    [[1.0, 0.0, 0.0], [3.0, 0.0, 0.0]],
+    actions=[[0.5, -0.5], [1.0, 0.25]],
+    rewards=[1.0, -0.5],
+    scale=[1.0, 100.0, 100.0],
+    tolerance=0.1,
+)
+# Turns observes step / 5.
+TURNS_AT_2 = CriticalStates([[0.4]], actions=[3], rewards=[0.5], scale=[1.0], tolerance=0.01)
+SUGGESTED = {1: [0.5, -0.5], 3: [1.0, 0.25]}
+
+
+def played(env, action, steps=5):
+    """Returns the tuples of a first episode."""
+    return [env.reset(seed=0), *(env.step(action) for _ in range(steps))]
+
+
+class Keeper(gym.Wrapper):
+    """Keeps the info dict that it returned, and how it was."""
+
+    def step(self, action):
+        *result, info = self.env.step(action)
+        self.returned, self.was = info, dict(info)
+        return *result, info
+
+
+class TestBox:
+    def test_the_environment_receives_the_suggested_action_in_critical_states_alone(self):
+        own = np.array([0.1, 0.2], np.float32)
+        _, *steps = played(LLMActionOverride(Echo(), AT_1_AND_3), own)
+        for step, (*_, info) in enumerate(steps):
+            expected = np.float32(SUGGESTED.get(step, own))
+            np.testing.assert_array_equal(info["received"], expected)
+            np.testing.assert_array_equal(info["executed_action"], expected)
+            assert info["executed_action"].dtype == np.float32
+            assert info["action_overridden"] is (step in SUGGESTED)
+            assert info["critical"] is (step in SUGGESTED)
+
+    def test_the_first_state_of_an_episode_may_be_critical(self):
+        states = CriticalStates(np.zeros((1, 3)), [[1.0, 1.0]], [0.0], scale=[1.0, 100.0, 100.0], tolerance=0.1)
+        env = LLMActionOverride(Echo(steps=2), states)
+        for _ in range(2):
+            _, first, second = played(env, np.zeros(2, np.float32), steps=2)
+            assert first[4]["received"].tolist() == [1, 1]
+            assert second[4]["received"].tolist() == [0, 0]
+
+    def test_what_it_publishes_belongs_to_nobody_else(self):
+        env = LLMActionOverride(keeper := Keeper(Echo()), AT_1_AND_3)
+        own = np.zeros(2, np.float32)
+        for _, *_, info in played(env, own)[1:]:
+            assert keeper.returned.keys() == keeper.was.keys() == {"received"}
+            assert not np.shares_memory(info["executed_action"], own)
+            info["executed_action"] += 1
+        np.testing.assert_array_equal(AT_1_AND_3.actions, [[0.5, -0.5], [1.0, 0.25]])
+
+    def test_an_environment_that_writes_into_its_action_changes_nothing(self):
+        class Writer(Echo):
+            def step(self, action):
+                result = super().step(action)
+                action += 1
+                return result
+
+        _, *steps = played(LLMActionOverride(Writer(), AT_1_AND_3), np.zeros(2, np.float32), steps=2)
+        assert steps[1][4]["executed_action"].tolist() == [0.5, -0.5]
+        _, *steps = played(LLMActionOverride(Writer(), AT_1_AND_3), np.zeros(2, np.float32), steps=2)
+        assert steps[1][4]["received"].tolist() == [0.5, -0.5]
+
+    def test_a_wrapper_below_that_wrote_the_executed_action_wins(self):
+        class Below(gym.Wrapper):
+            def step(self, action):
+                *result, info = self.env.step(action)
+                return *result, {**info, "executed_action": np.full(2, 9, np.float32)}
+
+        _, *steps = played(LLMActionOverride(Below(Echo()), AT_1_AND_3), np.zeros(2, np.float32), steps=2)
+        assert all(info["executed_action"].tolist() == [9, 9] for *_, info in steps)
+
+    @pytest.mark.parametrize(("suggested", "received"), [([7.0, -7.0], [1, -1]), ((0.5, 0), [0.5, 0])])
+    def test_what_a_callable_suggests_is_clipped_into_the_space(self, suggested, received):
+        env = LLMActionOverride(Echo(), lambda observation: (suggested, 0.0))
+        assert played(env, np.zeros(2, np.float32), steps=1)[1][4]["received"].tolist() == received
+
+    @pytest.mark.parametrize("suggested", [0.5, [0.5], [np.nan, 0.0], [[0.5, 0.5]]])
+    def test_another_shape_or_nan_is_an_error(self, suggested):
+        env = LLMActionOverride(Echo(), lambda observation: (suggested, 0.0))
+        with pytest.raises(ValueError, match="the suggested action must be in Box"):
+            played(env, np.zeros(2, np.float32), steps=1)
+
+
+class TestDiscrete:
+    def test_the_environment_receives_the_suggested_action_in_critical_states_alone(self):
+        _, *steps = played(LLMActionOverride(Turns(), TURNS_AT_2), np.int64(1))
+        assert [info["received"] for *_, info in steps] == [1, 1, 3, 1, 1]
+        assert [info["executed_action"] for *_, info in steps] == [1, 1, 3, 1, 1]
+        assert {type(info["executed_action"]) for *_, info in steps} == {int}
+        assert [info["action_overridden"] for *_, info in steps] == [False, False, True, False, False]
+
+    def test_what_is_not_in_the_space_is_an_error(self):
+        env = LLMActionOverride(Turns(), lambda observation: (4, 0.0))
+        with pytest.raises(ValueError, match=r"the suggested action must be in Discrete\(4\), got 4"):
+            played(env, 0, steps=1)
+
+
+class TestInfoKey:
+    class Objects(Turns):
+        """The same in pixels; what the table is about is in the info."""
+
+        def _split(self, observation, info):
+            return np.zeros((2, 3, 3), np.uint8), {**info, "objects": observation}
+
+        def __init__(self):
+            super().__init__()
+            self.observation_space = Box(0, 255, (2, 3, 3), np.uint8)
+
+        def reset(self, **kwargs):
+            return self._split(*super().reset(**kwargs))
+
+        def step(self, action):
+            observation, *result, info = super().step(action)
+            observation, info = self._split(observation, info)
+            return observation, *result, info
+
+    def test_that_array_is_matched_instead_of_the_observation(self):
+        _, *steps = played(LLMActionOverride(self.Objects(), TURNS_AT_2, info_key="objects"), 0)
+        assert [info["received"] for *_, info in steps] == [0, 0, 3, 0, 0]
+        with pytest.raises(ValueError, match="1 entries"):
+            LLMActionOverride(self.Objects(), TURNS_AT_2)
+
+    def test_a_missing_key_and_another_size_are_errors(self):
+        with pytest.raises(ValueError, match=r"info_key .* 'things'; info has \['objects'\]"):
+            LLMActionOverride(self.Objects(), TURNS_AT_2, info_key="things").reset()
+        with pytest.raises(ValueError, match=r"3 entries, got shape \(2,\)"):
+            LLMActionOverride(Keys(), AT_1_AND_3, info_key="two").reset()
+
+
+class Keys(Echo):
+    def reset(self, **kwargs):
+        return super().reset(**kwargs)[0], {"two": np.zeros(2)}
+
+
+class TestPatience:
+    NOWHERE = CriticalStates([[99.0, 0.0, 0.0]], [[0.0, 0.0]], [0.0], scale=np.ones(3), tolerance=0.1)
+
+    def test_it_fails_where_nothing_was_critical(self):
+        env = LLMActionOverride(Echo(steps=100), self.NOWHERE, patience_steps=7)
+        played(env, np.zeros(2, np.float32), steps=7)
+        with pytest.raises(
+            RuntimeError, match=r"first 7 steps .*CriticalStates \(1 states, tolerance 0.1\).* tolerance too small"
+        ):
+            env.step(np.zeros(2, np.float32))
+
+    def test_it_names_the_file(self, tmp_path):
+        self.NOWHERE.save(tmp_path / "table.json")
+        env = LLMActionOverride(Echo(steps=100), tmp_path / "table.json", patience_steps=1)
+        played(env, np.zeros(2, np.float32), steps=1)
+        with pytest.raises(RuntimeError, match=r"table\.json"):
+            env.step(np.zeros(2, np.float32))
+
+    def test_one_critical_state_in_time_is_enough(self):
+        env = LLMActionOverride(Echo(steps=100), AT_1_AND_3, patience_steps=2)
+        played(env, np.zeros(2, np.float32), steps=20)
+        assert (env.hit_count, env.step_count) == (2, 20)
+
+    def test_patience_0_never_ends(self):
+        env = LLMActionOverride(Echo(steps=100), self.NOWHERE, patience_steps=0)
+        played(env, np.zeros(2, np.float32), steps=50)
+        assert (env.hit_count, env.step_count) == (0, 50)
+
+    @pytest.mark.parametrize("patience", [-1, 2.5, True, None])
+    def test_other_patience_is_refused(self, patience):
+        with pytest.raises(ValueError, match="patience_steps must be a whole number"):
+            LLMActionOverride(Echo(), AT_1_AND_3, patience_steps=patience)
+
+
+class TestStack:
+    def test_a_mask_above_maps_into_native_units_and_the_override_has_the_last_word(self):
+        env = LLMActionMask(
+            LLMActionOverride(Echo(low=-2.0, high=2.0), AT_1_AND_3), lambda observation: [1.0, 1.0], radius=0.25
+        )
+        _, *steps = played(env, np.zeros(2, np.float32))
+        for step, (*_, info) in enumerate(steps):
+            assert info["received"].tolist() == SUGGESTED.get(step, [1, 1])
+            assert info["executed_action"].tolist() == SUGGESTED.get(step, [1, 1])
+            assert info["action_low"].tolist() == [0.5, 0.5]
+
+    def test_above_a_mask_it_is_refused(self):
+        with pytest.raises(ValueError, match="belongs below LLMActionMask"):
+            LLMActionOverride(LLMActionMask(Echo(), lambda observation: [0.0, 0.0]), AT_1_AND_3)
+
+    def test_other_action_spaces_are_refused(self):
+        class Bits(Echo):
+            def __init__(self):
+                super().__init__()
+                self.action_space = MultiBinary(2)
+
+        with pytest.raises(TypeError, match="MultiBinary"):
+            LLMActionOverride(Bits(), AT_1_AND_3)
+
+    @pytest.mark.parametrize("outer_first", [False, True])
+    def test_with_the_rewarder_in_both_orders(self, outer_first):
+        if outer_first:
+            env = CriticalStateRewarder(LLMActionOverride(Echo(), AT_1_AND_3), AT_1_AND_3, alpha=0.5)
+        else:
+            env = LLMActionOverride(CriticalStateRewarder(Echo(), AT_1_AND_3, alpha=0.5), AT_1_AND_3)
+        _, *steps = played(env, np.zeros(2, np.float32))
+        assert [reward for _, reward, *_ in steps] == [0, 0 + 0.5, 0, 1.25 - 0.25, 0]
+        assert [info["llm_reward"] for *_, info in steps] == [0, 0.5, 0, -0.25, 0]
+        assert [info["critical"] for *_, info in steps] == [False, True, False, True, False]
+        assert [info["action_overridden"] for *_, info in steps] == [False, True, False, True, False]
+
+    def test_a_state_is_critical_if_either_table_says_so(self):
+        only_3 = AT_1_AND_3.moved_to([[9.0, 0, 0], [3.0, 0, 0]])
+        for env in (
+            CriticalStateRewarder(LLMActionOverride(Echo(), AT_1_AND_3), only_3),
+            LLMActionOverride(CriticalStateRewarder(Echo(), AT_1_AND_3), only_3),
+        ):
+            _, *steps = played(env, np.zeros(2, np.float32))
+            assert [info["critical"] for *_, info in steps] == [False, True, False, True, False]
+
+
+def make_stack(steps):
+    return lambda: LLMActionMask(
+        CriticalStateRewarder(LLMActionOverride(Echo(steps=steps), AT_1_AND_3), AT_1_AND_3, alpha=0.5), prior, radius=0.1
+    )
+
+
+def prior(observation):
+    return np.array([0.125, 0.125])
+
+
+@pytest.mark.parametrize("num_envs", [1, 3])
+@pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP])
+@pytest.mark.parametrize("vector", [SyncVectorEnv, AsyncVectorEnv])
+def test_every_transition_of_a_vector_is_told_of_in_full(num_envs, mode, vector):
+    lengths = [4, 2, 5][:num_envs]
+    envs = vector([make_stack(length) for length in lengths], autoreset_mode=mode)
+    try:
+        observations, _ = envs.reset(seed=0)
+        done, hits, transitions = np.zeros(num_envs, bool), 0, 0
+        for _ in range(14):
+            before, was_done = observations, done
+            observations, rewards, terminated, truncated, infos = envs.step(np.zeros((num_envs, 2), np.float32))
+            done = terminated | truncated
+            real = np.ones(num_envs, bool) if mode == AutoresetMode.SAME_STEP else ~was_done
+            if not real.any():
+                continue
+            executed, critical, llm_reward, overridden = (
+                transition_info(infos, key) for key in ("executed_action", "critical", "llm_reward", "action_overridden")
+            )
+            for row in np.flatnonzero(real):
+                step = int(before[row, 0])
+                expected = SUGGESTED.get(step, [0.125, 0.125])
+                assert executed[row].tolist() == expected
+                assert critical[row] == overridden[row] == (step in SUGGESTED)
+                assert llm_reward[row] == {1: 0.5, 3: -0.25}.get(step, 0)
+                assert rewards[row] == pytest.approx(sum(expected) + llm_reward[row])
+                hits += step in SUGGESTED
+                transitions += 1
+            assert {critical.dtype, executed.dtype, llm_reward.dtype} <= {np.dtype(t) for t in (bool, "f4", "f8")}
+        counts = envs.call("hit_count") if vector is AsyncVectorEnv else [e.get_wrapper_attr("hit_count") for e in envs.envs]
+        assert sum(counts) == hits > 0
+        counts = envs.call("step_count") if vector is AsyncVectorEnv else [e.get_wrapper_attr("step_count") for e in envs.envs]
+        assert sum(counts) == transitions
+    finally:
+        envs.close()

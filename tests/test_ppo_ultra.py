@@ -1,0 +1,561 @@
+"""cleanrl_scripts/ppo_ultra.py: the update against a textbook PPO, who gets the credit, the arms, resuming, bad input."""
+
+import copy
+import csv
+import json
+import math
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from conftest import ROOT
+from gymnasium.spaces import Box, Discrete
+from torch import nn
+from torch.distributions import Categorical, Normal
+
+from llmwrappers import CriticalStates, Trajectories
+from llmwrappers.critical_states import spread
+
+SCRIPT = ROOT / "cleanrl_scripts" / "ppo_ultra.py"
+QUICK = ["--num-steps", "128", "--num-minibatches", "4", "--update-epochs", "2", "--eval-every", "256", "--eval-episodes", "1"]
+QUICK += ["--no-cuda", "--trajectory-episodes", "4"]
+PENDULUM = ["--env-id", "Pendulum-v1"]
+
+
+@pytest.fixture
+def train(ppo_ultra, tmp_path):
+    """Runs the script in this process and returns its run folder."""
+
+    def run(*arguments: str) -> Path:
+        runs = tmp_path / f"runs-{time.monotonic_ns()}"
+        ppo_ultra.main([*QUICK, "--runs-dir", str(runs), *arguments])
+        (run_dir,) = runs.iterdir()
+        return run_dir
+
+    yield run
+    torch.use_deterministic_algorithms(False)
+    torch.set_flush_denormal(False)
+
+
+@pytest.fixture(scope="module")
+def pretrained(ppo_ultra, tmp_path_factory):
+    """A run folder of a pretrained agent for Pendulum-v1, with a table beside it that fires on most steps."""
+    runs = tmp_path_factory.mktemp("pretrained")
+    ppo_ultra.main([*QUICK, *PENDULUM, "--pretrain-timesteps", "512", "--runs-dir", str(runs)])
+    torch.use_deterministic_algorithms(False)
+    torch.set_flush_denormal(False)
+    (run_dir,) = runs.iterdir()
+    trajectories = Trajectories.load(run_dir / "trajectories.npz")
+    chosen = np.arange(0, 400, 40)
+    table = CriticalStates(
+        trajectories.observations[chosen],
+        actions=np.linspace(-2, 2, 10)[:, None],
+        rewards=np.linspace(-1, 1, 10),
+        scale=spread(trajectories.observations),
+        tolerance=0.5,
+        environment="Pendulum-v1",
+        calibration={"table_episodes": 2},
+    )
+    table.save(run_dir / "table.json")
+    return run_dir
+
+
+def starts_from(run_dir: Path) -> list[str]:
+    return [*PENDULUM, "--agent", str(run_dir / "agent.pt"), "--critical-states", str(run_dir / "table.json")]
+
+
+def metrics_of(run_dir: Path) -> list[list[str]]:
+    """All but the metrics that are times."""
+    with open(run_dir / "metrics.csv", newline="") as file:
+        return [row for row in csv.reader(file) if row[1] != "charts/SPS"]
+
+
+def values_of(run_dir: Path, metric: str) -> list[float]:
+    return [float(row[2]) for row in metrics_of(run_dir) if row[1] == metric]
+
+
+def agent_parameters(run_dir: Path) -> torch.Tensor:
+    return torch.load(run_dir / "agent.pt")["agent"]["network"]["parameters"]
+
+
+# ------------------------------------------------------------------------------------------------ the update
+
+
+def textbook_network(network, k: int, outputs: int) -> nn.Sequential:
+    layers = []
+    for weight, bias in zip(network.weights, network.biases, strict=True):
+        last = weight is network.weights[-1]
+        size = outputs if last else weight.shape[2]
+        linear = nn.Linear(weight.shape[1], size)
+        linear.weight.data.copy_(torch.from_numpy(weight[k].T[:size].copy()))
+        linear.bias.data.copy_(torch.from_numpy(bias[k, 0, :size].copy()))
+        layers += [linear, nn.Tanh()]
+    return nn.Sequential(*layers[:-1])
+
+
+@pytest.mark.parametrize("clip_vloss", [True, False])
+@pytest.mark.parametrize("space", [Box(-1, 1, (3,)), Discrete(4, start=2)], ids=["box", "discrete"])
+def test_the_update_is_ppo(ppo_ultra, space, clip_vloss):
+    """CleanRL's PPO, in autograd and torch.distributions, gives the same losses and the same weights."""
+    n, c = 64, 0.05
+    rng = np.random.default_rng(0)
+    args = ppo_ultra.Args(clip_coef=c, clip_vloss=clip_vloss, ent_coef=0.02)
+    agent = ppo_ultra.Agent(Box(-1, 1, (5,)), space, rng, torch.device("cpu"))
+    if isinstance(space, Box):
+        agent.network.extra[:] = [-0.3, 0.1, 0.2]
+    ppo = ppo_ultra.PPO(args, [], agent, rng)
+    actor, critic = textbook_network(agent.network, 0, agent.policy.size), textbook_network(agent.network, 1, 1)
+    log_std = nn.Parameter(torch.from_numpy(agent.network.extra.copy()))
+    parameters = [*actor.parameters(), *critic.parameters(), *([log_std] if isinstance(space, Box) else [])]
+    optimizer = torch.optim.Adam(parameters, lr=3e-3, eps=1e-5)
+
+    observations = rng.normal(size=(n, 5)).astype(np.float32)
+    actions = rng.normal(size=(n, 3)).astype(np.float32) if isinstance(space, Box) else rng.integers(2, 6, n)
+    old_log_probs = agent.policy.log_prob(agent.network.forward(observations)[0], agent.network.extra, actions)
+    old_log_probs = (old_log_probs + rng.normal(scale=0.1, size=n)).astype(np.float32)
+    advantages, returns, old_values = rng.normal(size=(3, n)).astype(np.float32)
+    batch = [torch.from_numpy(np.asarray(array)) for array in (old_log_probs, advantages, returns, old_values)]
+
+    for _ in range(5):
+        got = ppo.minibatch(
+            observations, actions, old_log_probs, advantages, returns, old_values, learning_rate=np.float32(3e-3)
+        )
+        o, (old_logp, adv, ret, old_v) = torch.from_numpy(observations), batch
+        if isinstance(space, Box):
+            distribution = Normal(actor(o), log_std.exp())
+            log_probs = distribution.log_prob(torch.from_numpy(actions)).sum(1)
+            entropy = distribution.entropy().sum(1).mean()
+        else:
+            distribution = Categorical(logits=actor(o))
+            log_probs, entropy = distribution.log_prob(torch.from_numpy(actions - 2)), distribution.entropy().mean()
+        ratio = (log_probs - old_logp).exp()
+        adv = (adv - adv.mean()) / (adv.std() + 1e-8)
+        policy_loss = torch.max(-adv * ratio, -adv * ratio.clamp(1 - c, 1 + c)).mean()
+        values = critic(o)[:, 0]
+        clipped = old_v + (values - old_v).clamp(-c, c)
+        value_loss = 0.5 * (torch.max((values - ret) ** 2, (clipped - ret) ** 2) if clip_vloss else (values - ret) ** 2).mean()
+        optimizer.zero_grad()
+        (policy_loss - args.ent_coef * entropy + args.vf_coef * value_loss).backward()
+        nn.utils.clip_grad_norm_(parameters, args.max_grad_norm)
+        optimizer.step()
+        np.testing.assert_allclose(got[:3], [policy_loss.item(), value_loss.item(), entropy.item()], rtol=1e-4, atol=1e-5)
+
+    for network, module in ((0, actor), (1, critic)):
+        expected = textbook_network(agent.network, network, module[-1].out_features)
+        for a, b in zip(module.parameters(), expected.parameters(), strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(agent.network.extra, log_std.detach().numpy(), rtol=1e-4)
+
+
+def test_a_convolutional_agent_learns_by_the_same_update(ppo_ultra):
+    """Its gradient at the outputs is the one that the small agent gets: the probability of good actions rises."""
+    rng = np.random.default_rng(0)
+    agent = ppo_ultra.Agent(Box(0, 255, (2, 80, 80), np.uint8), Discrete(6), rng, torch.device("cpu"))
+    ppo = ppo_ultra.PPO(ppo_ultra.Args(norm_adv=False), [], agent, rng)
+    observations = rng.integers(0, 255, (8, 2, 80, 80), dtype=np.uint8)
+    actions, ones = np.full(8, 4), np.ones(8, np.float32)
+    log_probs, values = [], []
+    for _ in range(5):
+        outputs, critic = agent.network.forward(observations)
+        log_probs.append(agent.policy.log_prob(outputs, agent.network.extra, actions))
+        values.append(critic[:, 0].copy())
+        ppo.minibatch(observations, actions, log_probs[-1], ones, values[-1] + 1, values[-1], learning_rate=1e-3)
+    assert (log_probs[-1] > log_probs[0] + 0.05).all()
+    assert values[-1].mean() > values[0].mean()
+
+
+def test_advantages_are_gae(ppo_ultra):
+    rng = np.random.default_rng(0)
+    args = ppo_ultra.Args(num_steps=20, gamma=0.9, gae_lambda=0.7)
+    agent = ppo_ultra.Agent(Box(-1, 1, (2,)), Discrete(2), rng, torch.device("cpu"))
+    ppo = ppo_ultra.PPO(args, [None, None], agent, rng)
+    ppo.rewards[:], ppo.values[:] = rng.normal(size=(2, 20, 2))
+    ppo.dones[:] = rng.random((20, 2)) < 0.2
+    ppo.current[:] = rng.normal(size=(2, 2))
+    values = np.concatenate([ppo.values, agent.network.forward(ppo.current)[1, :, 0][None]])
+    for i in range(2):
+        for t in range(20):
+            expected, weight = 0.0, 1.0
+            for s in range(t, 20):  # the sum of discounted errors, as GAE is defined
+                alive = not ppo.dones[s, i]
+                expected += weight * (ppo.rewards[s, i] + 0.9 * alive * values[s + 1, i] - values[s, i])
+                weight *= 0.9 * 0.7
+                if not alive:
+                    break
+            assert ppo.advantages()[t, i] == pytest.approx(expected, abs=1e-4)
+
+
+def test_observations_are_normalised_as_gymnasium_does(ppo_ultra):
+    rng = np.random.default_rng(0)
+    agent = ppo_ultra.Agent(Box(-9, 9, (3,)), Discrete(2), rng, torch.device("cpu"))
+    reference = gym.wrappers.utils.RunningMeanStd(shape=(3,))
+    for observation in rng.normal(size=(50, 3)) * [1, 5, 0.1] + [0, 2, -3]:
+        reference.update(observation[None])
+        expected = np.clip((observation - reference.mean) / np.sqrt(reference.var + 1e-8), -10, 10)
+        np.testing.assert_allclose(agent.normalized(observation, update=True), expected, rtol=1e-4, atol=1e-5)
+
+
+# ------------------------------------------------------------------------------------------------ credit
+
+
+class Switch(gym.Env):
+    """One step an episode: action 1 (or a number above 0) gives 1, everything else nothing; the observation says nothing."""
+
+    def __init__(self, discrete: bool):
+        self.action_space = Discrete(2) if discrete else Box(-1.0, 1.0, (1,))
+        self.observation_space = Box(-1.0, 1.0, (2,))
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.ones(2, np.float32), {}
+
+    def step(self, action):
+        return np.ones(2, np.float32), float(np.ravel(action)[0] > 0), True, False, {}
+
+
+class Sometimes(gym.Wrapper):
+    """Plays the rewarded action in place of the agent's with probability 1/2, as LLMActionOverride would in critical states."""
+
+    def reset(self, *, seed=None, options=None):
+        self.rng = np.random.default_rng(seed)
+        return self.env.reset(seed=seed, options=options)
+
+    def step(self, action):
+        overridden = bool(self.rng.random() < 0.5)
+        executed = (1 if isinstance(self.action_space, Discrete) else np.ones(1, np.float32)) if overridden else action
+        observation, reward, terminated, truncated, info = self.env.step(executed)
+        info = {**info, "executed_action": executed, "action_overridden": overridden}
+        return observation, reward, terminated, truncated, info
+
+
+@pytest.mark.parametrize("discrete", [True, False])
+def test_credit_goes_to_the_executed_action(ppo_ultra, discrete):
+    """An agent that all but never proposes the rewarded action learns it from the steps on which it was executed.
+
+    If the batch held what was proposed, the other action would be the one that half of the time is rewarded.
+    """
+    rng = np.random.default_rng(0)
+    env = Sometimes(Switch(discrete))
+    args = ppo_ultra.Args(num_steps=256, num_minibatches=4, update_epochs=4)
+    agent = ppo_ultra.Agent(env.observation_space, env.action_space, rng, torch.device("cpu"))
+    bias = agent.network.biases[-1][0, 0]
+    bias[:] = [2.5, -2.5] if discrete else [-1.0]
+    agent.network.extra[:] = -0.7
+    ppo = ppo_ultra.PPO(args, [env], agent, rng)
+    ppo.reset()
+    observation = np.ones(2, np.float32)
+
+    ppo.collect()
+    overridden = ppo.actions.ravel() == 1
+    assert 80 < overridden.sum() < 176
+    outputs, _ = agent.network.forward(ppo.observations[:, 0])
+    expected = agent.policy.log_prob(outputs, agent.network.extra, ppo.actions[:, 0])
+    np.testing.assert_allclose(ppo.log_probs[:, 0], expected, rtol=1e-4)
+    ppo.update(1e-3)
+    for _ in range(14):
+        ppo.collect()
+        ppo.update(1e-3)
+    assert np.ravel(agent.act(observation))[0] > 0
+
+
+def test_the_return_of_an_episode_is_the_environments_own(ppo_ultra):
+    episode = ppo_ultra.Episode()
+    episode.add(1.5, {"llm_reward": 0.5, "critical": True, "action_overridden": True})
+    episode.add(2.0, {})
+    metrics = episode.metrics(guided=True)
+    assert metrics["charts/episodic_return"] == 3.0
+    assert metrics["ultra/llm_return"] == 0.5
+    assert metrics["ultra/hit_rate"] == metrics["ultra/override_rate"] == 0.5
+    assert metrics["ultra/llm_share"] == pytest.approx(0.5 / 3.5)
+
+
+# ------------------------------------------------------------------------------------------------ the arms
+
+
+@pytest.mark.parametrize("arm", ["a", "r", "ra", "random", "rnd", "statemask"])
+def test_every_arm_trains_and_logs(train, pretrained, arm):
+    run_dir = train(
+        *starts_from(pretrained), "--arm", arm, "--total-timesteps", "512", "--statemask-timesteps", "2048", "--alpha", "0.5"
+    )
+    hit_rates, override_rates = values_of(run_dir, "ultra/hit_rate"), values_of(run_dir, "ultra/override_rate")
+    assert np.mean(hit_rates) > 0.02
+    assert (np.mean(override_rates) > 0) == (arm in ("a", "ra", "random"))
+    assert any(values_of(run_dir, "ultra/llm_return")) == (arm != "a")
+    assert len(values_of(run_dir, "eval/episodic_return")) == 3
+    assert bool(values_of(run_dir, "eval/guided_return")) == (arm in ("a", "ra", "random"))
+    assert (run_dir / "agent.pt").exists()
+    assert len(Trajectories.load(run_dir / "trajectories.npz")) == 4
+
+
+def test_pretraining_ends_with_an_agent_and_its_trajectories(pretrained):
+    trajectories = Trajectories.load(pretrained / "trajectories.npz")
+    assert trajectories.env_id == "Pendulum-v1"
+    assert trajectories.lengths.tolist() == [200] * 4
+    assert not trajectories.terminations.any()
+    env = gym.make("Pendulum-v1")
+    for episode, seed in enumerate(trajectories.seeds):  # they are what the environment says they are
+        observation, _ = env.reset(seed=int(seed))
+        for step in range(*trajectories.episode(episode).indices(10**9)[:2]):
+            np.testing.assert_allclose(observation, trajectories.observations[step], atol=1e-5)
+            observation, reward, *_ = env.step(trajectories.actions[step])
+            assert reward == pytest.approx(trajectories.rewards[step], abs=1e-4)
+        np.testing.assert_allclose(observation, trajectories.final_observations[episode], atol=1e-5)
+
+
+def test_the_arm_none_is_ppo_going_on(train, pretrained):
+    """It starts from the agent, and an arm whose guidance changes nothing gives the same weights to the last bit."""
+    plain = train(*starts_from(pretrained), "--arm", "none", "--total-timesteps", "256")
+    silent = train(*starts_from(pretrained), "--arm", "r", "--alpha", "0", "--total-timesteps", "256")
+    assert torch.equal(agent_parameters(plain), agent_parameters(silent))
+    assert values_of(plain, "eval/episodic_return") == values_of(silent, "eval/episodic_return")
+    begins, was = values_of(plain, "eval/episodic_return")[0], values_of(pretrained, "eval/episodic_return")[-1]
+    assert begins == was
+
+
+def test_random_states_are_as_many_with_the_same_actions_and_rewards(ppo_ultra, pretrained):
+    table = CriticalStates.load(pretrained / "table.json")
+    trajectories = Trajectories.load(pretrained / "trajectories.npz")
+    moved = ppo_ultra.random_states(table, trajectories, np.random.default_rng(0))
+    assert np.array_equal(moved.actions, table.actions)
+    assert np.array_equal(moved.rewards, table.rewards)
+    shown, held_out = trajectories.split(2)
+    assert all((np.abs(shown.observations - state) < 1e-6).all(axis=1).any() for state in moved.observations)
+    assert not np.array_equal(moved.observations, table.observations)
+    assert moved.hit_rate(held_out.observations) == pytest.approx(table.hit_rate(held_out.observations), abs=0.01)
+
+
+class Crossing(gym.Env):
+    """Ten steps along a line; only in the middle does the action matter: but for 1, the episode ends there."""
+
+    def __init__(self):
+        self.action_space = Discrete(4)
+        self.observation_space = Box(0.0, 10.0, (1,))
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        fell = self.t == 5 and action != 1
+        self.t += 1
+        return np.array([self.t], np.float32), 1.0, fell, self.t == 10, {}
+
+
+gym.register("llmwrappers-tests/Crossing-v0", entry_point=Crossing, disable_env_checker=True)
+
+
+class Careful:
+    """Always takes action 1."""
+
+    def act(self, observation, rng=None):
+        return 1
+
+
+def crossing_table(states) -> CriticalStates:
+    n = len(states)
+    return CriticalStates(np.array(states)[:, None], np.ones(n, int), np.zeros(n), scale=[1.0], tolerance=0.1)
+
+
+def test_a_mask_network_finds_the_state_that_matters(ppo_ultra):
+    args = ppo_ultra.Args(env_id="llmwrappers-tests/Crossing-v0", statemask_timesteps=16_384)
+    steps = np.tile(np.arange(10.0), 4)
+    trajectories = Trajectories(
+        args.env_id, steps[:, None], np.ones(40, int), np.ones(40), [10] * 4, [False] * 4, np.full((4, 1), 10.0), [0] * 4
+    )
+    table = crossing_table([0.0])
+    found = ppo_ultra.statemask(args, Careful(), table, trajectories, np.random.default_rng(0), torch.device("cpu"))
+    assert found.observations.ravel().tolist() == [5.0]
+
+
+def test_fidelity_tells_a_critical_state_from_others(ppo_ultra):
+    args = ppo_ultra.Args(env_id="llmwrappers-tests/Crossing-v0", fidelity_episodes=60)
+
+    def lost(states) -> dict[str, list[float]]:
+        lines = ppo_ultra.fidelity(args, Careful(), crossing_table(states)).splitlines()[1:]
+        numbers = ("".join(c if c in "-.0123456789" else " " for c in line).split()[-3:] for line in lines)
+        return dict(zip(("agent", "critical", "random", "difference"), ([float(x) for x in n] for n in numbers), strict=True))
+
+    right, wrong = lost([5.0]), lost([2.0])
+    assert right["agent"] == wrong["agent"] == [10.0, 10.0, 10.0]
+    assert right["critical"][0] == pytest.approx(3.0, abs=0.8)  # three of four random actions lose the last four steps
+    assert right["difference"][1] > 0
+    assert wrong["critical"] == [0.0, 0.0, 0.0]
+    assert wrong["difference"][2] <= 0
+
+
+def test_novelty_fades_where_one_has_been(ppo_ultra):
+    rng = np.random.default_rng(0)
+    agent = ppo_ultra.Agent(Box(-1, 1, (3,)), Discrete(2), rng, torch.device("cpu"))
+    novelty = ppo_ultra.Novelty(agent, rng)
+    known, new = np.array([0.5, -0.5, 0.2]), np.array([-1.0, 1.0, -1.0])
+    for _ in range(30):
+        for _ in range(64):
+            novelty(known + rng.normal(scale=0.05, size=3))
+        novelty.update(1e-3)
+    assert 0 <= novelty(known) < 0.5 * novelty(new) <= 0.5
+
+
+def test_critical_states_from_code(train, pretrained, tmp_path):
+    code = tmp_path / "critical.py"
+    code.write_text("def critical(obs):\n    return obs[0] > 0.5, [-2.0 * obs[1]], 0.5\n")
+    arguments = [*PENDULUM, "--agent", str(pretrained / "agent.pt"), "--guidance", "code", "--total-timesteps", "512"]
+    run_dir = train(*arguments, "--critical-states", str(code), "--patience-steps", "0")
+    assert values_of(run_dir, "ultra/hit_rate")
+
+
+def test_a_table_that_never_fires_is_an_error(ppo_ultra, train, pretrained, tmp_path):
+    table = CriticalStates.load(pretrained / "table.json")
+    far = tmp_path / "far.json"
+    table.moved_to(table.observations + 1e6).save(far)
+    with pytest.raises(ppo_ultra.UserError, match=r"far\.json: no state was critical in the first 200 steps"):
+        train(
+            *PENDULUM, "--agent", str(pretrained / "agent.pt"), "--critical-states", str(far),
+            "--total-timesteps", "512", "--patience-steps", "200",
+        )  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------------ whole runs
+
+
+@pytest.mark.parametrize("arm", ["ra", "rnd"])
+def test_resuming_after_a_kill_repeats_the_run(ppo_ultra, train, pretrained, monkeypatch, tmp_path, arm):
+    """Cut after its second checkpoint and resumed: the same metrics and weights, to the last bit, as the whole run."""
+    arguments = [*starts_from(pretrained), "--arm", arm, "--total-timesteps", "1024", "--checkpoint-every", "256"]
+    whole = train(*arguments)
+    write = ppo_ultra.write_atomically
+    written = []
+
+    def write_and_stop(path, data):
+        write(path, data)
+        if path.name == "checkpoint.pt":
+            written.append(path)
+            if len(written) == 2:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(ppo_ultra, "write_atomically", write_and_stop)
+    monkeypatch.setattr(ppo_ultra.signal, "signal", lambda *_: None)
+    with pytest.raises(KeyboardInterrupt):
+        train(*arguments)
+    monkeypatch.undo()
+    cut = written[0].parent
+    assert not (cut / "agent.pt").exists()
+    ppo_ultra.main(["--resume", str(cut)])
+    assert metrics_of(cut) == metrics_of(whole)
+    assert torch.equal(agent_parameters(cut), agent_parameters(whole))
+
+
+def test_the_script_runs_from_the_command_line_and_is_tracked_offline(pretrained, tmp_path):
+    command = [sys.executable, str(SCRIPT), *QUICK, *starts_from(pretrained), "--total-timesteps", "256", "--track"]
+    command += ["--runs-dir", str(tmp_path)]
+    environment = {**__import__("os").environ, "WANDB_MODE": "offline", "WANDB_SILENT": "true"}
+    result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert result.returncode == 0, result.stderr
+    assert "eval at global_step 256: return" in result.stdout
+    (run_dir,) = tmp_path.iterdir()
+    description = json.loads((run_dir / "args.json").read_text())
+    assert description["args"]["arm"] == "ra"
+    assert set(description["sha256"]) == {"agent", "trajectories", "critical_states"}
+    assert list(run_dir.glob("events.out.tfevents.*"))
+    assert list(run_dir.glob("wandb/offline-run-*"))
+
+
+def test_pong_is_played_from_its_objects_and_from_its_grid(train):
+    pytest.importorskip("ale_py")
+    quick = ("--num-envs", "2", "--num-steps", "8", "--num-minibatches", "2", "--update-epochs", "1", "--eval-every", "10000")
+    objects = train("--env-id", "ALE/Pong-v5", "--pretrain-timesteps", "32", *quick, "--trajectory-episodes", "1")
+    assert json.loads((objects / "args.json").read_text())["args"]["clip_coef"] == 0.1
+    trajectories = Trajectories.load(objects / "trajectories.npz")
+    assert trajectories.env_id == "llmwrappers/PongObjects-v0"
+    assert trajectories.observations.shape[1:] == (9,)
+    state = trajectories.observations[200]
+    table = CriticalStates(state[None], [2], [1.0], spread(trajectories.observations), 3.0)
+    table.save(objects / "table.json")
+    grid = train(
+        "--env-id", "llmwrappers/PongGrid-v0", "--agent", "none", "--critical-states", str(objects / "table.json"),
+        "--arm", "ra", "--total-timesteps", "32", *quick, "--no-save-model",
+    )  # fmt: skip
+    assert len(values_of(grid, "eval/episodic_return")) == 2
+
+
+# ------------------------------------------------------------------------------------------------ bad input
+
+
+def refusal(ppo_ultra, *arguments: str) -> str:
+    with pytest.raises(ppo_ultra.UserError) as error:
+        ppo_ultra.main([*QUICK, *arguments])
+    return str(error.value)
+
+
+def test_wrong_arguments_are_named(ppo_ultra, pretrained, tmp_path):
+    def says(*arguments):
+        return refusal(ppo_ultra, "--runs-dir", str(tmp_path / "runs"), *arguments)
+
+    base = starts_from(pretrained)
+    assert "--gamma must be in [0, 1], got 1.5" in says(*base, "--gamma", "1.5")
+    assert "--num-minibatches 3 must divide num_envs * num_steps = 1 * 128" in says(*base, "--num-minibatches", "3")
+    assert "--total-timesteps 100 must be at least one rollout" in says(*base, "--total-timesteps", "100")
+    assert "no agent is shipped for --env-id Acrobot-v1" in says("--env-id", "Acrobot-v1")
+    assert "no table is shipped for --env-id Acrobot-v1" in says("--env-id", "Acrobot-v1", "--agent", "none")
+    assert "--env-id Nothing-v0" in says("--env-id", "Nothing-v0")
+    assert "needs --guidance table" in says(*base, "--guidance", "code", "--arm", "random")
+    assert "got --agent none" in says(*base, "--agent", "none", "--arm", "random")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_wrong_files_are_named_with_the_field(ppo_ultra, pretrained, tmp_path):
+    def says(*arguments):
+        return refusal(ppo_ultra, "--runs-dir", str(tmp_path / "runs"), *arguments)
+
+    agent, table = str(pretrained / "agent.pt"), str(pretrained / "table.json")
+    broken = tmp_path / "broken.pt"
+    broken.write_bytes(b"no agent")
+    assert f"--agent {broken} is no agent.pt" in says(*PENDULUM, "--agent", str(broken), "--critical-states", table)
+    other = says("--env-id", "MountainCarContinuous-v0", "--agent", agent, "--critical-states", table)
+    assert "its env_id is Pendulum-v1, --env-id is MountainCarContinuous-v0" in other
+    saved = torch.load(agent)
+    saved["agent"]["network"]["sizes"][1] = 32
+    torch.save(saved, broken)
+    architecture = says(*PENDULUM, "--agent", str(broken), "--critical-states", table)
+    assert "its network's sizes are [3, 32, 64, 1]; Pendulum-v1 needs [3, 64, 64, 1]" in architecture
+    cut = tmp_path / "cut.json"
+    cut.write_text(Path(table).read_text()[:200])
+    assert str(cut) in says(*PENDULUM, "--agent", agent, "--critical-states", str(cut))
+    states = CriticalStates.load(table)
+    elsewhere = copy.copy(states)
+    elsewhere.environment = "Hopper-v4"
+    elsewhere.save(cut)
+    assert "'Hopper-v4'" in says(*PENDULUM, "--agent", agent, "--critical-states", str(cut))
+    lonely = tmp_path / "agent.pt"
+    lonely.write_bytes(Path(agent).read_bytes())
+    assert "trajectories.npz" in says(*PENDULUM, "--agent", str(lonely), "--critical-states", table, "--arm", "random")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_run_does_not_go_on_with_another_table(ppo_ultra, train, pretrained, tmp_path):
+    table = tmp_path / "table.json"
+    table.write_bytes((pretrained / "table.json").read_bytes())
+    base = [*PENDULUM, "--agent", str(pretrained / "agent.pt"), "--critical-states", str(table)]
+    run_dir = train(*base, "--total-timesteps", "128")
+    assert "--gamma 0.5: the run in" in refusal(ppo_ultra, "--resume", str(run_dir), "--gamma", "0.5")
+    table.write_text(table.read_text().replace('"tolerance": 0.5', '"tolerance": 0.6'))
+    assert "the file of --critical-states is not the one" in refusal(ppo_ultra, "--resume", str(run_dir))
+
+
+# ------------------------------------------------------------------------------------------------ learning
+
+
+def test_ppo_finds_the_optimum_of_one_step(train):
+    run_dir = train(
+        "--env-id", "llmwrappers-tests/OneStep-v0", "--agent", "none", "--arm", "none", "--total-timesteps", "4096",
+        "--update-epochs", "10", "--learning-rate", "3e-3",
+    )  # fmt: skip
+    returns = values_of(run_dir, "eval/episodic_return")
+    assert returns[0] < -0.3
+    assert returns[-1] > -0.03
+    assert math.isfinite(values_of(run_dir, "losses/explained_variance")[-1])
