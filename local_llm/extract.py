@@ -27,8 +27,8 @@ CUT_OFF = "Your reply reached the limit on its length before the code was comple
 class ExtractionError(ValueError):
     """Says what is wrong with a reply; its text is the message to send back to the model."""
 
-    def __init__(self, problem: str):
-        super().__init__(f"{problem} {SEND}")
+    def __init__(self, problem: str, send: str = SEND):
+        super().__init__(f"{problem} {send}")
 
 
 class NoCode(ExtractionError):

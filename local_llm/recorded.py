@@ -35,8 +35,9 @@ class Recorded:
     off     everything is asked for, nothing is read or written
     ======  ====================================================================================================
 
-    The folder may be one of a shipped prior: prompt.txt, reply-N.md and provenance.json, whose hashes are checked. A
-    recording deserves no more trust than a reply: check it the same way.
+    The folder may be one of a shipped prior (prompt.txt, reply-N.md and provenance.json) or of a shipped table of critical
+    states (prompt-*.txt, reply-*.md and provenance.json), whose hashes are checked. A recording deserves no more trust than a
+    reply: check it the same way.
 
     Args:
         backend: what to ask; None replays only
@@ -45,7 +46,7 @@ class Recorded:
 
     Raises:
         ValueError: an unknown mode, or one that asks although there is no backend
-        ModelError: a folder that cannot be read or written, a shipped prior with a wrong hash
+        ModelError: a folder that cannot be read or written, a shipped file with a wrong hash
 
     Example:
         >>> from llmwrappers import priors
@@ -159,9 +160,9 @@ class Recorded:
                 self._replies[_key(request)] = request, reply
         if (self.folder / "provenance.json").is_file():
             try:
-                self._replies |= {_key(request): (request, reply) for request, reply in _read_prior(self.folder)}
+                self._replies |= {_key(request): (request, reply) for request, reply in _read_shipped(self.folder)}
             except UNREADABLE as error:
-                raise ModelError(f"cannot read the prior in {self.folder}: {type(error).__name__}: {error}") from error
+                raise ModelError(f"cannot read the replies in {self.folder}: {type(error).__name__}: {error}") from error
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -206,10 +207,12 @@ def _read_recording(path: Path) -> tuple[Request, Reply]:
     return request, reply
 
 
-def _read_prior(folder: Path) -> Iterator[tuple[Request, Reply]]:
-    """Reads the prompt and the replies that a shipped prior was taken from."""
+def _read_shipped(folder: Path) -> Iterator[tuple[Request, Reply]]:
+    """Reads the prompts and replies that a shipped prior or a shipped table was taken from."""
 
     def read(name: str, sha256: str) -> str:
+        if Path(name).name != name:
+            raise ValueError(f"{name!r} is no file in this folder")
         data = (folder / name).read_bytes()
         if hashlib.sha256(data).hexdigest() != sha256:
             raise ModelError(
@@ -218,11 +221,19 @@ def _read_prior(folder: Path) -> Iterator[tuple[Request, Reply]]:
         return data.decode("utf-8")
 
     facts = json.loads((folder / "provenance.json").read_text("utf-8"))
-    prompt = {"role": "user", "content": read("prompt.txt", facts["prompt_sha256"])}
-    request = {"model": str(facts["model"]), "revision": None, "messages": [prompt], "sampling": None, "schema": None}
-    for number, hashes in facts["candidates"].items():
+    common = {"model": str(facts["model"]), "revision": None, "sampling": None}
+    for exchange in facts.get("exchanges", ()):
+        prompt = {"role": "user", "content": read(exchange["prompt"], exchange["prompt_sha256"])}
+        if (finish_reason := exchange["finish_reason"]) not in ("stop", "length"):
+            raise ValueError(f"finish_reason is {finish_reason!r}")
+        text = read(exchange["reply"], exchange["reply_sha256"])
+        reply = Reply(text, finish_reason, None, None, 0.0, replayed=True)
+        yield {**common, "messages": [prompt], "schema": exchange["schema"], "index": 0}, reply
+    for number, hashes in facts.get("candidates", {}).items():
+        prompt = {"role": "user", "content": read("prompt.txt", facts["prompt_sha256"])}
         text = read(f"reply-{number}.md", hashes["reply_sha256"])
-        yield {**request, "index": int(number) - 1}, Reply(text, "stop", None, None, 0.0, replayed=True)
+        request = {**common, "messages": [prompt], "schema": None, "index": int(number) - 1}
+        yield request, Reply(text, "stop", None, None, 0.0, replayed=True)
 
 
 def _nearest(asked: list[Message], recorded: list[list[Message]]) -> str:

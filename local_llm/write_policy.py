@@ -12,10 +12,7 @@ ledger.json.
 """
 
 import argparse
-import datetime
 import hashlib
-import importlib.metadata
-import platform
 import signal
 import sys
 import warnings
@@ -29,21 +26,27 @@ import gymnasium as gym
 from llmwrappers import PolicyRejected, priors, vet_policy
 from llmwrappers.priors.measurement import Measurement, choose, make, measure
 from local_llm.choose import Candidate, Choice, TrainingFailed, choose_candidate
+from local_llm.command import (
+    MOST_RETRIES,
+    UserError,
+    add_model_options,
+    circumstances,
+    claim_output,
+    make_backend,
+    save_text,
+    sha256,
+    take_sampling,
+)
 from local_llm.extract import SEND, ExtractionError, Truncated, extract_policy
 from local_llm.ledger import Ledger
-from local_llm.recorded import Recorded, write_json
+from local_llm.recorded import write_json
 from local_llm.render import render_prompt
 from local_llm.reply import Backend, Message, ModelError, Reply, Sampling
 from local_llm.report import report_text, write_report
 
-MOST_RETRIES = 2
 # --refine ends after so many rounds in a row that brought nothing better.
 PATIENCE = 2
 IMPROVE = "Write a better policy: the same rules hold. First reason about what went wrong and why, then give the complete code."
-
-
-class UserError(Exception):
-    """What the user gave cannot work; the message says why and what would."""
 
 
 @dataclass
@@ -102,8 +105,7 @@ class Writer:
         return candidate
 
     def _save(self, name: str, text: str) -> None:
-        # newline: a reply is kept to the byte.
-        (self.folder / name).write_text(text, "utf-8", newline="")
+        save_text(self.folder / name, text)
 
 
 def retry_messages(messages: list[Message], reply: Reply, error: ExtractionError | PolicyRejected) -> list[Message]:
@@ -154,12 +156,6 @@ def refine(writer: Writer, env_id: str, rounds: int, episodes: int, seed: int) -
 
 def provenance(args: argparse.Namespace, prompt: str, writer: Writer, choice: Choice | None) -> dict[str, Any]:
     """Returns what one needs to know to trust and to repeat an output folder."""
-    versions = {"python": platform.python_version()}
-    for package in ("llmwrappers", "gymnasium", "numpy", "mujoco", "torch", "transformers"):
-        try:
-            versions[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
     candidates = {}
     for candidate in writer.candidates:
         reply = sorted(writer.folder.glob(f"reply-{candidate.number}*.md"))[-1]
@@ -171,10 +167,7 @@ def provenance(args: argparse.Namespace, prompt: str, writer: Writer, choice: Ch
     return {
         "environment": args.env_id,
         "serves": [args.env_id],
-        "model": writer.backend.model,
-        "revision": writer.backend.revision,
         "replies": f"{len(writer.candidates)} candidates, each with at most {MOST_RETRIES} retries; --refine {args.refine}",
-        "sampling": asdict(writer.sampling),
         "prompt_sha256": hashlib.sha256(prompt.encode()).hexdigest(),
         "candidates": candidates,
         "default": {
@@ -182,15 +175,8 @@ def provenance(args: argparse.Namespace, prompt: str, writer: Writer, choice: Ch
             "rule": choice and choice.rule,
             "measured": choice and choice.verdict,
         },
-        "command": "python -m local_llm.write_policy " + " ".join(args.argv),
-        "date": datetime.date.today().isoformat(),
-        "versions": versions,
+        **circumstances(writer.backend, writer.sampling, "python -m local_llm.write_policy " + " ".join(args.argv)),
     }
-
-
-def sha256(path: Path) -> str:
-    """Returns the hash of a file."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def parse_args(argv: list[str] | None) -> argparse.Namespace:
@@ -206,29 +192,7 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--refine", metavar="K", type=int, default=0, help="rounds in which the best one's report goes back")
     parser.add_argument("--output", metavar="DIR", type=Path, help="the folder to write (policies/ENV_ID if not given)")
 
-    group = parser.add_argument_group("the model")
-    group.add_argument(
-        "--model", help="a name on the Hugging Face Hub, a folder, or a server's name for it; by the memory found if not given"
-    )
-    group.add_argument("--revision", help="a branch, tag or commit of the model")
-    group.add_argument("--quantization", choices=("4bit", "8bit"), help="needs bitsandbytes")
-    group.add_argument("--server", metavar="URL", help="an OpenAI-compatible server, e.g. http://localhost:11434/v1")
-    group.add_argument("--temperature", type=float, default=Sampling.temperature, help="0 makes all replies alike")
-    group.add_argument("--top-p", type=float, default=Sampling.top_p, help="in (0, 1]")
-    group.add_argument("--max-new-tokens", type=int, default=Sampling.max_new_tokens, help="of an answer")
-    group.add_argument("--thinking", metavar="TOKENS", type=int, default=0, help="budget for thinking before the answer")
-
-    group = parser.add_argument_group("recorded replies")
-    group.add_argument(
-        "--replay", metavar="DIR", nargs="?", const=Path(), type=Path,
-        help="ask nothing: replies from this folder, or those shipped for the environment",
-    )  # fmt: skip
-    group.add_argument("--recording", choices=("auto", "record", "off"), default="auto", help="auto asks nothing twice")
-    group.add_argument(
-        "--recordings", metavar="DIR", type=Path, default=Path.home() / ".cache" / "llmwrappers" / "replies",
-        help="where replies are recorded",
-    )  # fmt: skip
-
+    add_model_options(parser, shipped="those shipped for the environment")
     group = parser.add_argument_group("choosing")
     group.add_argument(
         "--select", choices=("return", "probe"), default="return", help="by short training, or by episodes alone"
@@ -241,57 +205,10 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
     for name, least in (("candidates", 1), ("refine", 0), ("budget_steps", 1), ("episodes", 2), ("seed", 0)):
         if getattr(args, name) < least:
             parser.error(f"--{name.replace('_', '-')} must be at least {least}, got {getattr(args, name)}")
-    try:
-        args.sampling = Sampling(args.temperature, args.top_p, args.max_new_tokens, args.seed, args.thinking)
-    except ValueError as error:
-        parser.error(str(error))
+    take_sampling(parser, args)
+    args.shipped = Path(priors.__file__).parent / args.env_id.replace("/", "-")
     args.output = args.output or Path("policies") / args.env_id.replace("/", "-").replace(":", "-")
     return args
-
-
-def make_backend(args: argparse.Namespace) -> Backend:
-    """Returns what answers: a recording, a server or a model on this machine, the last two recorded."""
-    if args.replay is not None:
-        folder = args.replay if args.replay != Path() else Path(priors.__file__).parent / args.env_id.replace("/", "-")
-        if not folder.is_dir():
-            raise UserError(
-                f"--replay: no folder {folder}" if args.replay != Path() else
-                f"--replay: no replies are shipped for {args.env_id}; name the folder of a recording, --replay DIR"
-            )  # fmt: skip
-        return Recorded(None, folder, "replay")
-    if args.server:
-        from local_llm.server import Server
-
-        backend: Backend = Server(args.server, args.model)
-    else:
-        from local_llm.transformers_model import TransformersModel, default_model
-
-        model, quantization = (args.model, args.quantization) if args.model else default_model()
-        print(f"loading {model}{f' ({quantization})' if quantization else ''}", flush=True)
-        backend = TransformersModel(model, args.revision, quantization=args.quantization or quantization)
-    return Recorded(backend, args.recordings, args.recording)
-
-
-def claim_output(folder: Path, prompt: str, recorded: bool) -> None:
-    """Makes the output folder and writes the prompt; refuses a folder that holds something else.
-
-    Raises:
-        UserError: it cannot be written, belongs to another prompt, or holds replies that are not ``recorded``
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / "prompt.txt"
-        if path.exists() and path.read_text("utf-8") != prompt:
-            raise UserError(f"--output {folder} holds the policies of another prompt; name another folder, or delete it")
-        if not path.exists() and any(folder.iterdir()):
-            raise UserError(f"--output {folder} is not empty, and not an output of this command; name another folder")
-        if not recorded and any(folder.glob("reply-*.md")):
-            raise UserError(f"--output {folder} holds replies; with --recording off name another folder")
-        path.write_text(prompt, "utf-8", newline="")
-        for old in (*folder.glob("reply-*.md"), *folder.glob("policy-*.py")):
-            old.unlink()  # they are recorded, or shipped
-    except OSError as error:
-        raise UserError(f"--output {folder} cannot be written: {error.strerror or error}") from None
 
 
 def run(args: argparse.Namespace) -> Choice:

@@ -15,17 +15,24 @@ from gymnasium.utils.env_checker import check_env, data_equivalence
 from gymnasium.wrappers import RecordEpisodeStatistics
 
 import llmwrappers
-from llmwrappers import ActionBoundsObservation, EpsilonMaskSchedule, LLMActionMask
+from llmwrappers import (
+    ActionBoundsObservation,
+    CriticalStateRewarder,
+    CriticalStates,
+    EpsilonMaskSchedule,
+    LLMActionMask,
+    LLMActionOverride,
+)
 
 # ---------------------------------------------------------------------------------------------------------------- source
 
 STANDARD = set(sys.stdlib_module_names)
 # Folder -> what it may import beside the standard library; inside a function, the second set too.
 MAY_IMPORT = {
-    "llmwrappers": ({"numpy", "gymnasium", "llmwrappers"}, set()),
+    "llmwrappers": ({"numpy", "gymnasium", "llmwrappers"}, {"ale_py"}),
     "local_llm": (
         {"numpy", "gymnasium", "llmwrappers", "local_llm"},
-        {"torch", "transformers", "accelerate", "huggingface_hub", "llguidance"},
+        {"torch", "transformers", "accelerate", "huggingface_hub", "llguidance", "json_repair"},
     ),
     "cleanrl_scripts": ({"torch", "tyro", "numpy", "gymnasium", "llmwrappers", "tqdm"}, {"wandb", "moviepy"}),
     "prompts": (set(), set()),
@@ -72,7 +79,8 @@ def test_the_package_works_where_torch_and_transformers_are_not_installed():
 import sys
 sys.modules.update(dict.fromkeys(("torch", "transformers", "local_llm", "tyro")))  # None: importing it raises ImportError
 import gymnasium as gym, llmwrappers
-env = llmwrappers.LLMActionMask(gym.make("Pendulum-v1"), prior=lambda obs: obs[:1])
+env = llmwrappers.LLMActionOverride(gym.make("Pendulum-v1"), lambda obs: ([0.5], 1.0))
+env = llmwrappers.LLMActionMask(llmwrappers.CriticalStateRewarder(env, lambda obs: None), prior=lambda obs: obs[:1])
 env = llmwrappers.ActionBoundsObservation(llmwrappers.EpsilonMaskSchedule(env, total_timesteps=10))
 env.reset(seed=0)
 env.step(env.action_space.sample())
@@ -96,7 +104,8 @@ every_wrapper = pytest.mark.parametrize(("path", "node"), WRAPPERS, ids=[node.na
 
 
 def test_the_wrappers_are_found():
-    assert {node.name for _, node in WRAPPERS} >= {"LLMActionMask", "EpsilonMaskSchedule", "ActionBoundsObservation"}
+    masks = {"LLMActionMask", "EpsilonMaskSchedule", "ActionBoundsObservation"}
+    assert {node.name for _, node in WRAPPERS} >= masks | {"LLMActionOverride", "CriticalStateRewarder"}
     assert {node.name for _, node in WRAPPERS} <= set(llmwrappers.__all__)
 
 
@@ -190,6 +199,24 @@ def stack(env_id, prior, **kwargs):
     return ActionBoundsObservation(EpsilonMaskSchedule(env, total_timesteps=40, mask_fraction=0.5))
 
 
+@pytest.fixture
+def table(tmp_path):
+    """A table of every other state of a run without guidance."""
+    path = tmp_path / "table.json"
+    observations = np.array([observation for observation, *_ in run(gym.make("Pendulum-v1"))])
+    states = observations[::2]
+    rewards = np.linspace(-1, 1, len(states))
+    CriticalStates(states, rewards[:, None], rewards, [0.5, 0.5, 2.0], tolerance=0.4, environment="Pendulum-v1").save(path)
+    return str(path)
+
+
+def guided_stack(table, shaping="paper", outermost=CriticalStateRewarder):
+    env = RecordEpisodeStatistics(gym.make("Pendulum-v1"))
+    if outermost is LLMActionOverride:
+        return LLMActionOverride(CriticalStateRewarder(env, table, shaping=shaping, alpha=0.5), table, patience_steps=100)
+    return CriticalStateRewarder(LLMActionOverride(env, table, patience_steps=100), table, shaping=shaping, alpha=0.5)
+
+
 def run(env, steps=30, seed=9):
     """Returns everything a seeded run gives, but for the clock of RecordEpisodeStatistics."""
     env.action_space.seed(seed)
@@ -220,6 +247,26 @@ def test_a_spec_rebuilds_the_whole_stack(prior, env_id, copied):
     assert data_equivalence(run(again), run(env), exact=True)
 
 
+@pytest.mark.parametrize("copied", [lambda spec: spec, from_json], ids=["spec", "json"])
+@pytest.mark.parametrize("outermost", [LLMActionOverride, CriticalStateRewarder])
+def test_a_spec_rebuilds_a_guided_stack(table, outermost, copied):
+    env = guided_stack(table, "potential", outermost)
+    again = gym.make(copied(env.spec))
+    assert str(again) == str(env)
+    for attribute in ("alpha", "shaping", "gamma"):
+        assert again.get_wrapper_attr(attribute) == env.get_wrapper_attr(attribute)
+    first = run(env)
+    assert data_equivalence(run(again), first, exact=True)
+    assert {info.get("critical") for *_, info in first} == {None, False, True}
+    assert env.get_wrapper_attr("hit_count") == sum(info.get("critical", False) for *_, info in first)
+
+
+def test_the_same_seed_is_the_same_guided_run(table):
+    first = run(guided_stack(table))
+    assert data_equivalence(run(guided_stack(table)), first, exact=True)
+    assert not data_equivalence(run(guided_stack(table), seed=10), first)
+
+
 def test_the_same_seed_is_the_same_run(prior):
     first = run(stack("Pendulum-v1", prior))
     assert data_equivalence(run(stack("Pendulum-v1", prior)), first, exact=True)
@@ -231,6 +278,12 @@ def test_wrapping_leaves_the_environments_own_random_stream_alone(prior):
     masked, plain = stack("Pendulum-v1", prior), gym.make("Pendulum-v1")
     run(masked, steps=3), run(plain, steps=3)
     assert masked.unwrapped.np_random.bit_generator.state == plain.unwrapped.np_random.bit_generator.state
+
+
+def test_guidance_leaves_the_environments_own_random_stream_alone(table):
+    guided, plain = guided_stack(table), gym.make("Pendulum-v1")
+    run(guided, steps=3), run(plain, steps=3)
+    assert guided.unwrapped.np_random.bit_generator.state == plain.unwrapped.np_random.bit_generator.state
 
 
 # -------------------------------------------------------------------------------------------------------- other libraries
@@ -259,6 +312,30 @@ def test_stable_baselines3s_check_env_passes(prior, make, outermost):
     from stable_baselines3.common.env_checker import check_env as sb3_check_env
 
     sb3_check_env(outermost(make(prior)))
+
+
+def guided_box():
+    states = CriticalStates([[1.0, 0.0, 0.0]], [[0.5]], [1.0], [1.0, 1.0, 8.0], tolerance=2.0)
+    return gym.make("Pendulum-v1", disable_env_checker=True), states
+
+
+def guided_discrete():
+    return Turns(steps=20), CriticalStates([[0.0], [0.25]], [3, 1], [1.0, -1.0], [1.0], tolerance=0.1)
+
+
+@pytest.mark.filterwarnings("ignore:.*is different from the unwrapped version:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*symmetric and normalized:UserWarning")  # Pendulum's own space
+@pytest.mark.parametrize("make", [guided_box, guided_discrete])
+@pytest.mark.parametrize("wrappers", [[LLMActionOverride], [CriticalStateRewarder], [LLMActionOverride, CriticalStateRewarder]])
+def test_check_env_passes_with_guidance(make, wrappers):
+    from stable_baselines3.common.env_checker import check_env as sb3_check_env
+
+    for check in (lambda env: check_env(env, skip_render_check=True), sb3_check_env):
+        env, states = make()
+        for wrapper in wrappers:
+            env = wrapper(env, states)
+        check(env)
+        assert env.hit_count > 0
 
 
 class Witness(gym.Wrapper):

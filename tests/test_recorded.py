@@ -1,5 +1,6 @@
 """Recordings: what is asked, what is written, what is read back, and what a broken or foreign folder does."""
 
+import hashlib
 import json
 import shutil
 from dataclasses import replace
@@ -297,5 +298,56 @@ class TestShippedPrior:
     def test_a_missing_file_is_named(self, tmp_path):
         folder = shutil.copytree(PRIORS / "Hopper-v4", tmp_path / "prior")
         (folder / "reply-2.md").unlink()
-        with pytest.raises(ModelError, match=r"cannot read the prior .*reply-2\.md"):
+        with pytest.raises(ModelError, match=r"cannot read the replies .*reply-2\.md"):
             Recorded(None, folder)
+
+
+class TestShippedTable:
+    @pytest.fixture
+    def table(self, tmp_path):
+        """A folder with two exchanges, the first cut off, the second with a schema."""
+        exchanges = []
+        for name, finish_reason, schema in (("states", "length", None), ("states-retry-1", "stop", {"type": "object"})):
+            exchange = {"finish_reason": finish_reason, "schema": schema}
+            for kind, file in (("prompt", f"prompt-{name}.txt"), ("reply", f"reply-{name}.md")):
+                data = f"{kind} of {name}\r\n".encode()
+                (tmp_path / file).write_bytes(data)
+                exchange |= {kind: file, f"{kind}_sha256": hashlib.sha256(data).hexdigest()}
+            exchanges.append(exchange)
+        (tmp_path / "provenance.json").write_text(json.dumps({"model": "echo", "exchanges": exchanges}))
+        return tmp_path
+
+    def test_its_replies_answer_its_prompts(self, table):
+        recorded = Recorded(None, table)
+        assert recorded.model == "echo"
+        (first,) = recorded.ask(user("prompt of states\r\n"), 1, SAMPLING)
+        (second,) = recorded.ask(user("prompt of states-retry-1\r\n"), 1, SAMPLING, {"type": "object"})
+        assert first == Reply("reply of states\r\n", "length", None, None, 0.0, replayed=True)
+        assert (second.text, second.finish_reason) == ("reply of states-retry-1\r\n", "stop")
+
+    @pytest.mark.parametrize(("text", "schema"), [("prompt of states", None), ("prompt of states\r\n", {"type": "object"})])
+    def test_another_prompt_or_schema_is_a_miss(self, table, text, schema):
+        with pytest.raises(ModelError, match="no reply to this prompt is recorded"):
+            list(Recorded(None, table).ask(user(text), 1, SAMPLING, schema))
+
+    @pytest.mark.parametrize("name", ["prompt-states.txt", "reply-states-retry-1.md"])
+    def test_a_changed_file_is_named(self, table, name):
+        (table / name).write_bytes(b"changed")
+        with pytest.raises(ModelError, match=f"{name} is not the file that provenance.json describes"):
+            Recorded(None, table)
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"prompt": "../prompt.txt"}, r"'\.\./prompt\.txt' is no file in this folder"),
+            ({"finish_reason": "eos"}, "finish_reason is 'eos'"),
+            ({"reply": "reply-gone.md"}, "FileNotFoundError"),
+            ({"schema": None, "reply_sha256": 3}, "is not the file"),
+        ],
+    )
+    def test_what_cannot_be_read_is_said(self, table, change, message):
+        facts = json.loads((table / "provenance.json").read_text())
+        facts["exchanges"][1] |= change
+        (table / "provenance.json").write_text(json.dumps(facts))
+        with pytest.raises(ModelError, match=message):
+            Recorded(None, table)

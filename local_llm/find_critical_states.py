@@ -1,0 +1,686 @@
+"""Finds the critical states of an agent's episodes with a language model: ask, check every entry, write a table and code.
+
+::
+
+    python -m local_llm.find_critical_states --trajectories trajectories.npz                # a model on this machine
+    python -m local_llm.find_critical_states --trajectories trajectories.npz --server http://localhost:11434/v1
+    python -m local_llm.find_critical_states --replay                                       # rebuilds the shipped tables
+
+The model is asked four times, each time with one prompt that needs no other (``prompts/ultra_*.md``): for the critical states,
+for the actions, for the rewards, and for a Python function that generalises them. The output folder has the form of a shipped
+table (prompt-*.txt, reply-*.md, table.json, critical.py, provenance.json) and is one:
+``LLMActionOverride(env, critical_states="tables/Hopper-v4")``. Beside it: ledger.json.
+
+Reference:
+    Tan, Yan and Yang, "LLM-Guided Reinforcement Learning: Addressing Training Bottlenecks through Policy Modulation",
+    arXiv 2505.20671.
+"""
+
+import argparse
+import hashlib
+import json
+import signal
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+
+from llmwrappers import CriticalStates, PolicyRejected, Trajectories, tables
+from llmwrappers.critical_function import CriticalFunction, vet_critical_function
+from llmwrappers.critical_states import spread
+from llmwrappers.priors.measurement import make
+from local_llm.answers import (
+    SEND_CODE,
+    SEND_JSON,
+    UselessAnswer,
+    action_within,
+    exact_integer,
+    exact_number,
+    extract_answer,
+    extract_critical,
+)
+from local_llm.command import (
+    MOST_RETRIES,
+    UserError,
+    add_model_options,
+    circumstances,
+    claim_output,
+    make_backend,
+    save_text,
+    sha256,
+    take_sampling,
+)
+from local_llm.extract import ExtractionError, Truncated
+from local_llm.interpret import Interpreter
+from local_llm.ledger import Ledger
+from local_llm.recorded import UNREADABLE, Recorded, write_json
+from local_llm.render import PROMPTS, _environment_values, _facts_values, fill, load_facts
+from local_llm.reply import Backend, ModelError, Reply, Sampling
+
+SHIPPED = Path(tables.__file__).parent
+TABLES = Path("tables")
+# Steps shown before and after a critical one: as many as the token budget allows.
+WINDOWS = ((4, 8), (3, 6), (2, 4), (1, 2), (0, 1), (0, 0))
+CHARACTERS_PER_TOKEN = 3
+# The prompt for code shows an observation as numbers up to this size.
+MOST_NUMBERS = 200
+# Code that calls more of the agent's steps critical than this has found nothing.
+MOST_CRITICAL = 0.5
+STRING = {"type": "string"}
+Key = tuple[int, int]
+"""Episode and step."""
+Check = Callable[["Sieve", Key, dict], tuple[Any, str]]
+"""What has passed, (episode, step), entry -> what to keep of the entry, and what was changed in it, if anything."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How much the model is shown and asked for.
+
+    Raises:
+        ValueError: a value outside its range
+    """
+
+    episodes: int = 5  # that the model is shown and the table is made of; the others set its tolerance
+    states_per_episode: int = 5
+    token_budget: int = 12_000  # for the episodes in a prompt
+    hit_rate: float = 0.05  # share of the other episodes' steps that are to match
+
+    def __post_init__(self) -> None:
+        for name in ("episodes", "states_per_episode", "token_budget"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if not 0 < self.hit_rate < 1:
+            raise ValueError(f"hit_rate must lie in (0, 1), got {self.hit_rate}")
+
+
+@dataclass
+class Case:
+    """What the model said about one critical state."""
+
+    episode: int
+    step: int
+    rationale: str
+    reasoning: str = ""
+    action: Any = None
+    analysis: str = ""
+    reward: float = 0.0
+
+    @property
+    def key(self) -> Key:
+        """Where it is."""
+        return self.episode, self.step
+
+    def __str__(self) -> str:
+        return f"episode {self.episode}, step {self.step}"
+
+
+class Episodes:
+    """Puts the episodes that a model is shown, and the environment they come from, into words.
+
+    Raises:
+        ValueError: trajectories of another environment, or with no episodes to spare
+        FactsError, TypeError: as ``local_llm.render`` does
+    """
+
+    def __init__(self, trajectories: Trajectories, env: gym.Env, settings: Settings):
+        if env.spec is not None and env.spec.id != trajectories.env_id:
+            raise ValueError(f"the trajectories are of {trajectories.env_id}, got the environment {env.spec.id}")
+        if trajectories.observations.shape[1:] != env.observation_space.shape:
+            raise ValueError(
+                f"the trajectories have observations of shape {trajectories.observations.shape[1:]}, got the environment's "
+                f"{env.observation_space}"
+            )
+        if len(trajectories) <= settings.episodes:
+            raise ValueError(
+                f"episodes must be less than the {len(trajectories)} of the trajectories, because the others set the "
+                f"tolerance; got {settings.episodes}"
+            )
+        self.settings, self.space = settings, env.action_space
+        self.shown, self.held_out = trajectories.split(settings.episodes)
+        self.interpreter = Interpreter(load_facts(env), self.shown)
+        self._lines: dict[int, list[str]] = {}
+        self.values = {
+            **_environment_values(env, {}),
+            **_facts_values(self.interpreter.facts),
+            "legend": self.interpreter.legend(),
+            "action_size": int(np.prod(self.space.shape)) if isinstance(self.space, Box) else None,
+            "states_per_episode": settings.states_per_episode,
+            "share": f"{settings.hit_rate:.0%}",
+        }
+
+    def render(self, name: str, **values: Any) -> str:
+        """Returns the prompt that a template makes."""
+        template = (PROMPTS / f"ultra_{name}.md").read_text("utf-8").removesuffix("\n")
+        return fill(template, {**self.values, **values})
+
+    def states_prompt(self) -> str:
+        """Returns the first prompt."""
+        lengths = self.shown.lengths.tolist()
+        budget = self.settings.token_budget // len(lengths)
+        texts = [self.interpreter.episode(i, budget) for i in range(len(lengths))]
+        steps = "; ".join(f"episode {i}, step 0 to {length - 1}" for i, length in enumerate(lengths))
+        return self.render("states", episodes="\n\n".join(texts), steps=steps)
+
+    def cases_prompt(self, name: str, cases: list[Case]) -> str:
+        """Returns the prompt about critical states that were accepted: for their actions, their rewards or code."""
+        budget = self.settings.token_budget // len(cases)
+        if isinstance(self.space, Box):
+            # Of no agent: an example is easily copied.
+            low, high = self.space.low.ravel().astype(float), self.space.high.ravel().astype(float)
+            example: Any = np.round(low + np.resize([0.7, 0.3, 0.6], len(low)) * (high - low), 2).tolist()
+        else:
+            example = self.values["first_action"]
+        return self.render(
+            name,
+            states="\n\n".join(self.case_text(name, case, budget) for case in cases),
+            steps="; ".join(map(str, cases)),
+            n_states=len(cases),
+            first_episode=cases[0].episode,
+            first_step=cases[0].step,
+            example_action=example,
+        )
+
+    def case_text(self, name: str, case: Case, budget: int) -> str:
+        """Returns what one of these prompts says of one critical state."""
+        lines = [f"## Critical state: {case}", f"Why it is critical: {case.rationale}"]
+        if name == "code":
+            index = self.index(case)
+            lines.append(self.interpreter.state(self.shown.observations[index], self.previous(case.episode, case.step)))
+            if self.shown.observations[index].size <= MOST_NUMBERS:
+                lines.append(f"obs = {_numbers(self.shown.observations[index])}")
+        else:
+            windows = (self.window(case, before, after) for before, after in WINDOWS)
+            lines.append(
+                next((text for text in windows if len(text) <= CHARACTERS_PER_TOKEN * budget), self.window(case, 0, 0))
+            )
+        if name != "actions":
+            lines.append(f"Suggested action: {self.action(case.action)}. {case.reasoning}")
+        if name == "code":
+            lines.append(f"Reward for being here: {case.reward:g}. {case.analysis}")
+        return "\n".join(lines)
+
+    def window(self, case: Case, before: int, after: int) -> str:
+        """Returns how an episode went, the steps around a critical one, and this one in full."""
+        summary, *steps, final = self.lines(case.episode)
+        steps[case.step] = f"--> {steps[case.step]}"
+        around = [*steps, final][max(case.step - before, 0) : case.step + after + 1]
+        index = self.index(case)
+        state = self.interpreter.state(self.shown.observations[index], self.previous(case.episode, case.step))
+        action = self.action(self.shown.actions[index])
+        return "\n".join([summary, *around, f"At step {case.step}: {state} The agent's action: {action}."])
+
+    def lines(self, episode: int) -> list[str]:
+        """Returns the text of a whole episode: a summary, a line for each step, and the last observation."""
+        if episode not in self._lines:
+            self._lines[episode] = self.interpreter.episode(episode, sys.maxsize).split("\n")
+        return self._lines[episode]
+
+    def action(self, action: Any) -> str:
+        """Returns an action as one must write it in an answer; of a discrete one, what it means, too."""
+        return self.interpreter.action(action) if isinstance(self.space, Discrete) else _numbers(action)
+
+    def index(self, case: Case) -> int:
+        """Returns the row of a critical state."""
+        return self.shown.episode(case.episode).start + case.step
+
+    def previous(self, episode: int, step: int) -> Any:
+        """Returns the observation before a step, None at the first."""
+        return self.shown.observations[self.shown.episode(episode).start + step - 1] if step else None
+
+
+@dataclass
+class Sieve:
+    """Keeps the entries of an answer that pass a check; what it refuses or changes, it keeps with the reason."""
+
+    name: str
+    accepted: dict[Key, Any] = field(default_factory=dict)
+    refused: list[dict[str, Any]] = field(default_factory=list)
+    changed: list[dict[str, Any]] = field(default_factory=list)
+
+    def take(self, entry: Any, check: Check) -> None:
+        """Accepts what ``check`` makes of an entry, with a word on what it changed; refuses where it raises ValueError."""
+        try:
+            if not isinstance(entry, dict):
+                raise ValueError("it is no JSON object")
+            key = exact_integer(entry.get("episode"), "episode"), exact_integer(entry.get("step"), "step")
+            if key in self.accepted:
+                self._note(self.changed, entry, "merged with the first entry for this state, which stands")
+                return
+            self.accepted[key], change = check(self, key, entry)
+            if change:
+                self._note(self.changed, entry, change)
+        except ValueError as error:
+            self._note(self.refused, entry, str(error))
+
+    def keep(self, cases: list[Case]) -> list[Case]:
+        """Returns the critical states for which an entry was accepted; the others count as refused."""
+        for case in cases:
+            if case.key not in self.accepted:
+                entry = {"episode": case.episode, "step": case.step}
+                self._note(self.refused, entry, "the critical state is left out, because it has no usable entry")
+        return [case for case in cases if case.key in self.accepted]
+
+    def _note(self, notes: list[dict[str, Any]], entry: Any, reason: str) -> None:
+        entry = json.loads(json.dumps(entry), parse_constant=str)  # NaN is no JSON
+        notes.append({"answer": self.name, "entry": entry, "reason": reason})
+
+    def __str__(self) -> str:
+        lines = [f"{self.name}: {len(self.accepted)} accepted, {len(self.refused)} refused, {len(self.changed)} changed"]
+        for word, notes in (("refused", self.refused), ("changed", self.changed)):
+            lines += [f"  {word} {json.dumps(note['entry'])[:100]}: {note['reason']}" for note in notes]
+        return "\n".join(lines)
+
+
+@dataclass
+class Finder:
+    """Asks a model about the critical states of episodes; every prompt and reply goes to the output folder as it comes.
+
+    Each of the four questions has at most two retries. It raises ExtractionError or PolicyRejected where even the last reply
+    cannot be used, and ModelError where one does not come.
+    """
+
+    episodes: Episodes
+    backend: Backend
+    sampling: Sampling
+    folder: Path
+    ledger: Ledger = field(default_factory=Ledger)
+    exchanges: list[dict[str, Any]] = field(default_factory=list)
+    sieves: list[Sieve] = field(default_factory=list)
+
+    def states(self) -> list[Case]:
+        """Returns the critical states, in order."""
+        lengths, most = self.episodes.shown.lengths.tolist(), self.episodes.settings.states_per_episode
+
+        def check(sieve: Sieve, key: Key, entry: dict) -> tuple[Case, str]:
+            episode, step = key
+            if not 0 <= episode < len(lengths):
+                raise ValueError(f"there is no episode {episode}; 0 to {len(lengths) - 1} were shown")
+            if not 0 <= step < lengths[episode]:
+                raise ValueError(f"episode {episode} has no step {step}; it has 0 to {lengths[episode] - 1}")
+            if sum(other == episode for other, _ in sieve.accepted) == most:
+                raise ValueError(f"at most {most} states were asked for in an episode")
+            return Case(episode, step, _text(entry, "rationale")), ""
+
+        # The analysis comes first, so that a model that is held to the schema reasons before it answers.
+        schema = _schema("critical_states", most * len(lengths), {"rationale": STRING}, first={"analysis": STRING})
+        sieve = self._sift("states", "critical_states", self.episodes.states_prompt(), schema, check)
+        print(sieve, flush=True)
+        return [sieve.accepted[key] for key in sorted(sieve.accepted)]
+
+    def suggest_actions(self, cases: list[Case]) -> list[Case]:
+        """Returns the critical states with an action for each; those without one are left out."""
+        space = self.episodes.space
+
+        def check(sieve: Sieve, key: Key, entry: dict) -> tuple[dict, str]:
+            action, is_clipped = action_within(space, entry.get("action"))
+            change = f"action clipped to {action.tolist()}" if is_clipped else ""
+            return {"reasoning": _text(entry, "reasoning"), "action": action}, change
+
+        schema = _schema("actions", len(cases), {"reasoning": STRING, "action": _action_schema(space)})
+        return self._add("actions", cases, schema, check)
+
+    def judge(self, cases: list[Case]) -> list[Case]:
+        """Returns the critical states with a reward for each; those without one are left out."""
+
+        def check(sieve: Sieve, key: Key, entry: dict) -> tuple[dict, str]:
+            reward = exact_number(entry.get("reward"), "reward")
+            if not -1 <= reward <= 1:
+                raise ValueError(f"reward must lie in [-1, 1], got {reward:g}")
+            return {"analysis": _text(entry, "analysis"), "reward": reward}, ""
+
+        number = {"type": "number", "minimum": -1, "maximum": 1}
+        schema = _schema("rewards", len(cases), {"analysis": STRING, "reward": number})
+        return self._add("rewards", cases, schema, check)
+
+    def _add(self, name: str, cases: list[Case], schema: dict, check: Check) -> list[Case]:
+        """Returns the critical states, each with what the answer adds to it; those of which it says nothing are left out."""
+        keys = {case.key for case in cases}
+
+        def check_known(sieve: Sieve, key: Key, entry: dict) -> tuple[dict, str]:
+            if key not in keys:
+                raise ValueError(f"episode {key[0]}, step {key[1]} is none of the critical states that were given")
+            return check(sieve, key, entry)
+
+        sieve = self._sift(name, name, self.episodes.cases_prompt(name, cases), schema, check_known)
+        kept = [replace(case, **sieve.accepted[case.key]) for case in sieve.keep(cases)]
+        print(sieve, flush=True)
+        return kept
+
+    def write_code(self, cases: list[Case], env: gym.Env) -> tuple[str, float]:
+        """Returns the source of a critical function, and the share of the held-out steps that it calls critical."""
+
+        def share(function: CriticalFunction, observations: Any) -> float:
+            return float(np.mean([function(observation) is not None for observation in observations]))
+
+        def read(reply: Reply) -> tuple[str, float]:
+            source = extract_critical(reply.text, reply.finish_reason)
+            function = vet_critical_function(source, env)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                shown = share(function, self.episodes.shown.observations)
+                held_out = share(function, self.episodes.held_out.observations)
+            if function.faults:
+                # The first fault is warned of, with its reason.
+                reason = next(str(warning.message) for warning in caught if warning.category is UserWarning)
+                raise PolicyRejected(None, f"it fails at {function.faults} of the agent's own observations. {reason}")
+            if not 0 < shown < MOST_CRITICAL:
+                raise PolicyRejected(
+                    None,
+                    f"it is true in {shown:.2%} of the agent's steps; it must be in some, but in less than {MOST_CRITICAL:.0%}",
+                )
+            return source, held_out
+
+        return self._ask("code", self.episodes.cases_prompt("code", cases), None, read)
+
+    def _sift(self, name: str, key: str, prompt: str, schema: dict, check: Check) -> Sieve:
+        """Asks for a list of entries, and returns those that pass the check: one at least."""
+
+        def read(reply: Reply) -> Sieve:
+            answer, sieve = extract_answer(reply.text, reply.finish_reason, key), Sieve(name)
+            for entry in answer.entries:
+                sieve.take(entry, check)
+            if not sieve.accepted:
+                reasons = "; ".join(dict.fromkeys(note["reason"] for note in sieve.refused)) or "the list is empty"
+                raise UselessAnswer(f"None of your entries can be used: {reasons}.", SEND_JSON.format(key=key))
+            self.exchanges[-1]["repaired"] = answer.repaired
+            return sieve
+
+        self.sieves.append(self._ask(name, prompt, schema, read))
+        return self.sieves[-1]
+
+    def _ask(self, name: str, prompt: str, schema: dict | None, read: Callable[[Reply], T]) -> T:
+        """Returns what ``read`` makes of the reply; what it raises goes back to the model."""
+        asked = prompt
+        for retry in range(MOST_RETRIES + 1):
+            suffix = f"{name}-retry-{retry}" if retry else name
+            prompt_path, reply_path = self.folder / f"prompt-{suffix}.txt", self.folder / f"reply-{suffix}.md"
+            save_text(prompt_path, asked)
+            (reply,) = self.backend.ask([{"role": "user", "content": asked}], 1, self.sampling, schema)
+            save_text(reply_path, reply.text)
+            self.ledger.add(self.backend.model, [reply])
+            self.ledger.save(self.folder / "ledger.json")
+            self.exchanges.append(
+                {
+                    "prompt": prompt_path.name,
+                    "prompt_sha256": sha256(prompt_path),
+                    "reply": reply_path.name,
+                    "reply_sha256": sha256(reply_path),
+                    "schema": schema,
+                    "finish_reason": reply.finish_reason,
+                }
+            )
+            try:
+                return read(reply)
+            except (ExtractionError, PolicyRejected) as error:
+                self.exchanges[-1]["refused"] = str(error)
+                print(f"{name}: refused: {error}", flush=True)
+                if retry == MOST_RETRIES:
+                    raise
+                asked = retry_prompt(prompt, reply, error)
+        raise AssertionError
+
+
+def retry_prompt(prompt: str, reply: Reply, error: ExtractionError | PolicyRejected) -> str:
+    """Returns what to ask after a reply that cannot be used: the prompt again, with the reply and what is wrong with it.
+
+    Example:
+        >>> print(retry_prompt("Name a state.", Reply("None.", "stop", 3, 1, 0.1), UselessAnswer("No JSON.", "Send JSON.")))
+        Name a state.
+        <BLANKLINE>
+        # Your last reply, which cannot be used
+        None.
+        <BLANKLINE>
+        # What is wrong with it
+        No JSON. Send JSON.
+    """
+    text = str(error) if isinstance(error, ExtractionError) else f"Your code was refused: {error}. {SEND_CODE}"
+    if isinstance(error, Truncated):
+        return f"{prompt}\n\n{text}"  # what was cut off would only fill the context again
+    return f"{prompt}\n\n# Your last reply, which cannot be used\n{reply.text}\n\n# What is wrong with it\n{text}"
+
+
+def _text(entry: dict, name: str) -> str:
+    return str(entry.get(name, "")).strip()
+
+
+def _numbers(array: Any) -> str:
+    return str([float(f"{number:.3g}") for number in np.ravel(array)])
+
+
+def _schema(key: str, most: int, properties: dict[str, Any], first: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Returns the JSON schema of an answer: a list of entries under a key."""
+
+    def closed(properties: dict[str, Any]) -> dict[str, Any]:
+        return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+
+    entry = closed({"episode": {"type": "integer"}, "step": {"type": "integer"}, **properties})
+    return closed({**(first or {}), key: {"type": "array", "items": entry, "minItems": 1, "maxItems": most}})
+
+
+def _action_schema(space: gym.Space) -> dict[str, Any]:
+    if isinstance(space, Discrete):
+        return {"type": "integer", "minimum": int(space.start), "maximum": int(space.start + space.n - 1)}
+    assert isinstance(space, Box)
+    size, number = int(np.prod(space.shape)), {"minimum": float(space.low.min()), "maximum": float(space.high.max())}
+    return {"type": "array", "items": {"type": "number", **number}, "minItems": size, "maxItems": size}
+
+
+# ------------------------------------------------------------------------------------------------------------ the whole way
+
+
+def find_critical_states(
+    trajectories: Trajectories,
+    env: gym.Env,
+    backend: Backend,
+    sampling: Sampling,
+    folder: Path,
+    settings: Settings = Settings(),
+    command: str = "find_critical_states(...)",
+) -> CriticalStates:
+    """Returns the table of critical states that a model finds; writes it, the code and all that they rest on to a folder.
+
+    The first ``settings.episodes`` episodes are shown to the model and make the table; on the others its tolerance is set, so
+    that the share ``settings.hit_rate`` of their steps matches.
+
+    Args:
+        trajectories: episodes of the agent that is to be guided
+        env: the environment they are from, for its spaces and facts, and to probe the code in
+        backend: what answers (see ``local_llm.reply.Backend``)
+        sampling: how replies are drawn
+        folder: where to write; made if it is not there
+        settings: how much the model is shown and asked for
+        command: what to name as the origin in provenance.json
+
+    Raises:
+        ValueError: trajectories that do not fit the environment or the settings; as ExtractionError, no usable answer
+        ModelError: a reply does not come; those that came are in the folder
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    episodes = Episodes(trajectories, env, settings)
+    finder = Finder(episodes, backend, sampling, folder)
+    cases = finder.judge(finder.suggest_actions(finder.states()))
+    rows = [episodes.index(case) for case in cases]
+    shown, held_out = episodes.shown, episodes.held_out
+    texts = ("episode", "step", "rationale", "reasoning", "analysis")
+    table = CriticalStates(
+        shown.observations[rows],
+        np.array([case.action for case in cases]),
+        [case.reward for case in cases],
+        scale=spread(shown.observations),
+        tolerance=1.0,
+        environment=trajectories.env_id,
+        notes=[
+            {**{name: getattr(case, name) for name in texts}, "agent_action": shown.actions[row].tolist()}
+            for case, row in zip(cases, rows, strict=True)
+        ],
+    ).calibrated(held_out.observations, settings.hit_rate)
+    assert table.calibration is not None
+    table.calibration["table_episodes"] = settings.episodes
+    table.require_fits(env)
+    table.save(folder / "table.json")
+    print(f"table: {len(table)} states, {table.calibration['reached']:.1%} of the held-out steps match", flush=True)
+    facts = {
+        "environment": trajectories.env_id,
+        "serves": [trajectories.env_id],
+        "settings": asdict(settings),
+        "trajectories": {
+            "episodes": len(trajectories),
+            "steps": len(trajectories.observations),
+            "arrays_sha256": _arrays_sha256(trajectories),
+        },
+        "table": {"table_sha256": sha256(folder / "table.json"), "states": len(table)},
+        "code": {"refused": "not asked for yet"},
+        "accepted": {sieve.name: len(sieve.accepted) for sieve in finder.sieves},
+        "refused": [note for sieve in finder.sieves for note in sieve.refused],
+        "changed": [note for sieve in finder.sieves for note in sieve.changed],
+        "exchanges": finder.exchanges,
+        **circumstances(backend, sampling, command),
+    }
+    write_json(folder / "provenance.json", facts)
+    try:
+        if shown.observations.ndim != 2:
+            raise PolicyRejected(None, "not asked for: the observations are no vectors")
+        source, hit_rate = finder.write_code(cases, env)
+    except (ExtractionError, PolicyRejected) as error:
+        facts["code"] = {"refused": str(error)}
+        print(f"code: none, the table stands without it: {error}", flush=True)
+    else:
+        save_text(folder / "critical.py", source)
+        facts["code"] = {"critical_sha256": sha256(folder / "critical.py"), "hit_rate": hit_rate}
+        print(f"code: checked and probed, {hit_rate:.1%} of the held-out steps are critical", flush=True)
+    write_json(folder / "provenance.json", facts)
+    print(f"\n{finder.ledger}")
+    return table
+
+
+def _arrays_sha256(trajectories: Trajectories) -> str:
+    """Returns a hash of the numbers alone: that of the file depends on how it was compressed."""
+    digest = hashlib.sha256()
+    for item in fields(trajectories):
+        digest.update(np.ascontiguousarray(getattr(trajectories, item.name)).tobytes())
+    return digest.hexdigest()
+
+
+def rebuild(folder: Path, output: Path) -> None:
+    """Makes a table again from the trajectories and the replies in its folder, and compares the two.
+
+    Raises:
+        UserError: the folder lacks something, or another table or code came of it
+    """
+    try:
+        facts = json.loads((folder / "provenance.json").read_text("utf-8"))
+        env_id, settings, sampling = facts["environment"], Settings(**facts["settings"]), Sampling(**facts["sampling"])
+    except UNREADABLE as error:
+        raise UserError(f"{folder} holds no table that can be rebuilt: {type(error).__name__}: {error}") from error
+    trajectories, backend = Trajectories.load(folder / "trajectories.npz"), Recorded(None, folder, "replay")
+    env = make(env_id)
+    claim_output(output, Episodes(trajectories, env, settings).states_prompt(), True, "prompt-states.txt", "critical states")
+    find_critical_states(trajectories, env, backend, sampling, output, settings, f"rebuilt from {folder}")
+    env.close()
+    for name in ("table.json", "critical.py"):
+        old, new = ((place / name).read_bytes() if (place / name).is_file() else None for place in (folder, output))
+        if old != new:
+            raise UserError(f"{output / name} is not what {folder / name} is")
+    print(f"{output} is {folder}, byte for byte")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Does what the command line asks for.
+
+    Raises:
+        UserError, ModelError, ValueError, gymnasium.error.Error, OSError: what is wrong, and what would be right
+    """
+    if args.trajectories is None:
+        for folder in rebuilt(args):
+            rebuild(folder, args.output or TABLES / folder.name)
+        return
+    trajectories = Trajectories.load(args.trajectories)
+    env = make(args.env_id or trajectories.env_id)
+    args.env_id = trajectories.env_id
+    name = args.env_id.replace("/", "-").replace(":", "-")
+    args.shipped, output = SHIPPED / name, args.output or TABLES / name
+    if args.replay is not None and (args.replay if args.replay != Path() else args.shipped).resolve() == output.resolve():
+        raise UserError(f"--output {output} is what --replay reads; name another folder")
+    prompt = Episodes(trajectories, env, args.settings).states_prompt()
+    claim_output(output, prompt, args.replay is not None or args.recording != "off", "prompt-states.txt", "critical states")
+    command = "python -m local_llm.find_critical_states " + " ".join(args.argv)
+    find_critical_states(trajectories, env, make_backend(args), args.sampling, output, args.settings, command)
+    env.close()
+    print(f"\ntable: {output / 'table.json'}")
+    print(f"use it: python cleanrl_scripts/ppo_ultra.py --env-id {args.env_id} --critical-states {output}")
+
+
+def rebuilt(args: argparse.Namespace) -> list[Path]:
+    """Returns the folders of the tables that --replay alone rebuilds."""
+    if args.replay is None:
+        raise UserError("--trajectories is needed: episodes of the agent, as cleanrl_scripts/ppo_ultra.py writes them")
+    if args.replay != Path():
+        return [args.replay]
+    name = args.env_id and args.env_id.replace("/", "-")
+    folders = sorted(path.parent for path in SHIPPED.glob("*/table.json") if name in (None, path.parent.name))
+    if not folders:
+        raise UserError(f"--replay: no table is shipped{f' for {args.env_id}' if name else ''}")
+    if args.output and len(folders) > 1:
+        raise UserError("--output is one folder; name one table with --env-id")
+    return folders
+
+
+def parse_args(argv: list[str] | None) -> argparse.Namespace:
+    """Returns the arguments of the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m local_llm.find_critical_states",
+        description="Asks a language model for the critical states in an agent's episodes, and for actions and rewards there.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument("--trajectories", metavar="FILE", type=Path, help="episodes of the agent (.npz)")
+    parser.add_argument("--env-id", help="the environment they are from; with --replay alone, the shipped table to rebuild")
+    parser.add_argument("--output", metavar="DIR", type=Path, help="the folder to write (tables/ENV_ID if not given)")
+    parser.add_argument("--episodes", type=int, default=Settings.episodes, help="that are shown; the others set the tolerance")
+    parser.add_argument(
+        "--states-per-episode", type=int, default=Settings.states_per_episode, help="critical states to ask for, at most"
+    )
+    parser.add_argument("--token-budget", type=int, default=Settings.token_budget, help="for the episodes in a prompt")
+    parser.add_argument(
+        "--hit-rate", type=float, default=Settings.hit_rate, help="share of the other episodes' steps that are to match"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the replies")
+    add_model_options(parser, shipped="those that are shipped; without --trajectories, rebuild that table, or all of them")
+    args = parser.parse_args(argv)
+    args.argv = list(sys.argv[1:] if argv is None else argv)
+    take_sampling(parser, args)
+    try:
+        args.settings = Settings(args.episodes, args.states_per_episode, args.token_budget, args.hit_rate)
+    except ValueError as error:
+        parser.error(str(error))
+    return args
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs the command; returns its exit status."""
+    # The papers' results are on v4; gymnasium warns that there is a v5.
+    warnings.filterwarnings("ignore", message=".*is out of date", category=DeprecationWarning)
+    args = parse_args(argv)
+    try:
+        run(args)
+    except (UserError, ModelError, gym.error.Error, ValueError, TypeError, ImportError, OSError) as error:
+        print(f"find_critical_states: error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("find_critical_states: stopped; the same command goes on from there", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    # As an exception, so that the model's processes end too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    sys.exit(main())
