@@ -1062,13 +1062,13 @@ def parse_args(argv: list[str] | None = None) -> Args:
         args.agent = "none" if args.agent == "shipped" else args.agent
         args.arm = "none"
         return args
-    shipped = args.env_id.replace("/", "-") in shipped_tables()
-    if args.agent == "shipped" and not shipped:
+    if args.agent == "shipped" and not (table_folder(args) / "agent.pt").is_file():
         raise UserError(
             f"no agent is shipped for --env-id {args.env_id} (shipped: {', '.join(shipped_tables())}). Train one with "
             "--pretrain-timesteps 300000 and give --agent RUN_DIR/agent.pt, or begin from scratch with --agent none"
         )
-    if args.critical_states == "shipped" and not shipped and (args.arm != "none" or args.fidelity_episodes):
+    needed = args.arm != "none" or args.fidelity_episodes
+    if args.critical_states == "shipped" and needed and not (table_folder(args) / "table.json").is_file():
         raise UserError(
             f"no table is shipped for --env-id {args.env_id} (shipped: {', '.join(shipped_tables())}). Let a model write "
             f"one: python -m local_llm.find_critical_states --env-id {args.env_id} --trajectories RUN_DIR/trajectories.npz; or "
