@@ -230,8 +230,8 @@ def receive(name: str, connection: Connection):
     return report
 
 
-def race(env_id: str, args: Args, names: list[str]) -> dict[str, list]:
-    """What each worker reported of its segments, one report a round."""
+def race(env_id: str, args: Args, names: list[str], work=work) -> dict[str, list]:
+    """What each worker, living as ``work`` says, reported of its segments, one report a round."""
     context = multiprocessing.get_context("spawn")  # a fresh interpreter each
     workers, connections, reports = [], {}, {name: [] for name in names}
     with tempfile.TemporaryDirectory() as folder:

@@ -3,7 +3,7 @@
     python benchmarks/ultra.py                 # runs what is missing (an interrupted run resumes), collects, plots
     python benchmarks/ultra.py --collect-only  # only collects the finished runs and plots
 
-Each run is the command that `commands()` prints. The raw evaluations of the plain agents, and of the agents with the LLM's actions,
+Each run is the command that `commands()` prints. The raw evaluations of the plain agents, and of those with the LLM's actions,
 go to benchmarks/results/ultra.csv, the plot to benchmarks/results/ultra.png: thin lines are seeds, thick lines their mean.
 """
 

@@ -1,10 +1,12 @@
-"""Microseconds that LLMActionMask and EpsilonMaskSchedule add to a step, and seconds that `import llmwrappers` adds.
+"""Microseconds that wrappers add to a step, and seconds that `import llmwrappers` adds.
 
     python benchmarks/wrapper_overhead.py
 
 The environment does nothing: its step returns the same arrays every time. The prior returns a constant array, and the time
-of calling it is measured alone and taken off. The contestants take turns in every round; a number is the median over the
-rounds of the difference to the bare environment in the same round.
+of calling it is measured alone and taken off. LLMActionOverride and CriticalStateRewarder look every observation up in a table
+of 500 states: in one that it is far from, and ("critical") in one that has it. That is not taken off, but `match` is also
+measured alone. The contestants take turns in every round; a number is the median over the rounds of the difference to the
+bare environment in the same round.
 """
 
 import statistics
@@ -19,13 +21,15 @@ import numpy as np
 import tyro
 from gymnasium.spaces import Box
 from machine import describe_machine
+from td3_speed import spread
 
-from llmwrappers import EpsilonMaskSchedule, LLMActionMask, load_prior
+from llmwrappers import CriticalStateRewarder, CriticalStates, EpsilonMaskSchedule, LLMActionMask, LLMActionOverride, load_prior
 
 warnings.filterwarnings("ignore", message=".*is out of date", category=DeprecationWarning)
 
 GOALS = {"mask on": 15.0, "mask off for good": 3.0}
 IMPORT_GOAL = 0.3
+STATES = 500
 
 
 class Nothing(gym.Env):
@@ -52,6 +56,15 @@ def microseconds(call: Callable, argument: np.ndarray, calls: int) -> float:
     return (time.perf_counter() - started) / calls * 1e6
 
 
+def tables(observation_dim: int, action_dim: int) -> dict[str, CriticalStates]:
+    """Random states, without and with the observation of `Nothing` among them."""
+    states = np.random.default_rng(1).standard_normal((STATES, observation_dim))
+    states_with = np.vstack([np.zeros((1, observation_dim)), states[1:]])
+    actions, rewards, scale = np.full((STATES, action_dim), 0.2), np.ones(STATES), np.ones(observation_dim)
+    both = {"": states, ", critical": states_with}
+    return {name: CriticalStates(table, actions, rewards, scale, tolerance=0.1) for name, table in both.items()}
+
+
 def contestants(observation_dim: int, action_dim: int) -> tuple[dict[str, Callable], Callable]:
     """The `step` of each environment, and the prior."""
     center = np.full(action_dim, 0.2, np.float32)
@@ -68,13 +81,17 @@ def contestants(observation_dim: int, action_dim: int) -> tuple[dict[str, Callab
         "mask off for good": EpsilonMaskSchedule(finished, total_timesteps=1, mask_fraction=1.0),
         "RescaleAction": gym.wrappers.RescaleAction(Nothing(observation_dim, action_dim), np.float32(-1), np.float32(1)),
     }
+    for name, table in tables(observation_dim, action_dim).items():
+        for wrapper in (LLMActionOverride, CriticalStateRewarder):
+            envs[wrapper.__name__ + name] = wrapper(Nothing(observation_dim, action_dim), table, patience_steps=0)
     action = np.zeros(action_dim, np.float32)
-    for env in envs.values():
+    for name, env in envs.items():
         env.reset(seed=1)
         for _ in range(3):
             info = env.step(action)[4]
         if env is envs["mask on"] or env is envs["mask off for good"]:
             assert info["mask_active"] == (env is envs["mask on"]), info
+        assert info.get("critical", False) == name.endswith("critical"), info
     return {name: env.step for name, env in envs.items()}, prior
 
 
@@ -91,6 +108,16 @@ def measure(observation_dim: int, action_dim: int, steps: int, rounds: int) -> d
         for name, values in added.items():
             values.append(times[name] - times["bare"])
     return added
+
+
+def match_microseconds(observation_dim: int, calls: int, rounds: int) -> dict[str, list[float]]:
+    """The time of one lookup in each table, one number a round."""
+    both, observation = tables(observation_dim, action_dim=1), np.zeros(observation_dim)
+    times: dict[str, list[float]] = {name: [] for name in both}
+    for _ in range(rounds):
+        for name, table in both.items():
+            times[name].append(microseconds(table.match, observation, calls))
+    return times
 
 
 def prior_microseconds(env_id: str, calls: int = 1000) -> float:
@@ -140,10 +167,11 @@ def main(steps: int = 20_000, rounds: int = 15, processes: int = 11) -> None:
     print("microseconds added to a step, without the prior's own time: median (least-greatest) of the rounds")
     for observation_dim, action_dim in ((11, 3), (27, 8)):
         for name, values in measure(observation_dim, action_dim, steps, rounds).items():
-            median = statistics.median(values)
-            line = f"{observation_dim:3d} observations, {action_dim} actions  {name:18s}{median:6.2f}"
-            line += f" ({min(values):.2f}-{max(values):.2f})"
-            print(line.ljust(64), verdict(median, GOALS.get(name)))
+            line = f"{observation_dim:3d} observations, {action_dim} actions  {name:32s}{spread(values, 2)}"
+            print(line.ljust(81), verdict(statistics.median(values), GOALS.get(name)))
+    print(f"\nmicroseconds of CriticalStates.match alone: a table of {STATES} states, 27 numbers each")
+    for name, values in match_microseconds(27, steps, rounds).items():
+        print(f"{'match' + name:18s}{spread(values, 2)}")
     print("\nmicroseconds of a call of a shipped prior, for comparison")
     for env_id in ("Hopper-v4", "Ant-v4"):
         print(f"{env_id:18s}{prior_microseconds(env_id):6.1f}")

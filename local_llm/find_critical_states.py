@@ -60,7 +60,7 @@ from local_llm.extract import ExtractionError, Truncated
 from local_llm.interpret import Interpreter
 from local_llm.ledger import Ledger
 from local_llm.recorded import UNREADABLE, Recorded, write_json
-from local_llm.render import PROMPTS, _environment_values, _facts_values, fill, load_facts
+from local_llm.render import PROMPTS, environment_values, facts_values, fill, load_facts
 from local_llm.reply import Backend, ModelError, Reply, Sampling
 
 SHIPPED = Path(tables.__file__).parent
@@ -148,8 +148,8 @@ class Episodes:
         self.interpreter = Interpreter(load_facts(env), self.shown)
         self._lines: dict[int, list[str]] = {}
         self.values = {
-            **_environment_values(env, {}),
-            **_facts_values(self.interpreter.facts),
+            **environment_values(env, {}),
+            **facts_values(self.interpreter.facts),
             "legend": self.interpreter.legend(),
             "action_size": int(np.prod(self.space.shape)) if isinstance(self.space, Box) else None,
             "states_per_episode": settings.states_per_episode,

@@ -25,6 +25,8 @@ MOST_COLUMNS = 12
 MOST_REMARKS = 4
 # How the lines of an episode are shared out: evenly, to what came before its end and rare rewards, to what is unusual.
 EVENLY, BEFORE_EVENTS, UNUSUAL = 0.2, 0.5, 0.3
+# Rare rewards of an episode that it is told of how they came about.
+MOST_EVENTS = 6
 # "positive leans forward (+x)" also says what negative is.
 OPPOSITES = dict(
     pair
@@ -260,7 +262,13 @@ class Interpreter:
         """How much of the episode's text each step should have, as a share."""
         length = len(unusual)
         before_events = np.zeros(length)
-        events = {int(event) for event in np.flatnonzero(self._is_rare_reward[steps])} | ({length - 1} if terminated else set())
+        events = sorted({*np.flatnonzero(self._is_rare_reward[steps]).tolist(), *([length - 1] if terminated else [])})
+        if len(events) > MOST_EVENTS:
+            # How each of a few came about tells more than that there were many.
+            chosen = np.linspace(0, len(events) - 1, MOST_EVENTS).round().astype(int)
+            unusual = unusual.copy()
+            unusual[np.delete(events, chosen)] = 0
+            events = [events[i] for i in chosen]
         for event in events:
             # Falls with the distance: equal shares of it lie 1, 2, 4, 8, ... steps before the event.
             before_events[: event + 1] += 1 / (1 + np.arange(event, -1, -1))

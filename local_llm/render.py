@@ -144,7 +144,7 @@ def render_prompt(env_id: str, **make_kwargs: Any) -> str:
         raise DependencyNotInstalled(f"{env_id} needs a package that is not installed as it should be: {error}") from error
     try:
         template = (PROMPTS / "camel.md").read_text("utf-8").removesuffix("\n")
-        return fill(template, {**_environment_values(env, make_kwargs), **_facts_values(load_facts(env))})
+        return fill(template, {**environment_values(env, make_kwargs), **facts_values(load_facts(env))})
     finally:
         env.close()
 
@@ -264,7 +264,7 @@ def _length(entries: list) -> int:
 # ---------------------------------------------------------------------------------------------------------------- values
 
 
-def _facts_values(facts: Facts | None) -> dict[str, Any]:
+def facts_values(facts: Facts | None) -> dict[str, Any]:
     """Returns the part of the values that comes from facts; without any, words that hold for every environment."""
     if facts is None:
         return {
@@ -284,7 +284,7 @@ def _facts_values(facts: Facts | None) -> dict[str, Any]:
     }
 
 
-def _environment_values(env: gym.Env, make_kwargs: dict[str, Any]) -> dict[str, Any]:
+def environment_values(env: gym.Env, make_kwargs: dict[str, Any]) -> dict[str, Any]:
     """Returns the part of the values that comes from the environment itself, as far as it knows."""
     facts = load_facts(env)
     observations, actions = env.observation_space, env.action_space

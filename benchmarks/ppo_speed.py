@@ -1,0 +1,165 @@
+"""Steps per second of ppo_ultra.py (--arm none --agent none), of Stable-Baselines3's PPO and of SBX's PPO, in one run.
+
+    python benchmarks/ppo_speed.py                 # Hopper-v4 on one core; 3 minutes, 2 without SBX, which is optional
+
+All contestants have CleanRL's defaults: one environment, rollouts of 2048 steps, 10 epochs of minibatches of 64, actor and
+critic 64-64 tanh, Adam 3e-4, gamma 0.99, lambda 0.95, observations and rewards normalised with running statistics, CPU. They
+are interleaved as in td3_speed.py, all on the same core. PPO learns after each rollout, so segments are whole rollouts: the
+gate (see there) stops a loop before the first step of a rollout, and a segment holds as many updates as rollouts.
+
+They differ in this: ppo_ultra.py also writes its metrics to files and lowers the learning rate; SBX does not clip the values'
+loss. Use a quiet machine. Linux only.
+"""
+
+import contextlib
+import importlib
+import importlib.util
+import os
+import statistics
+import sys
+import traceback
+import warnings
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+import gymnasium as gym
+import td3_speed
+import tyro
+from machine import describe_machine
+from td3_speed import ROOT, Gate, print_table, race, spread, start_environment
+
+warnings.filterwarnings("ignore", message=".*is out of date", category=DeprecationWarning)
+
+ROLLOUT, WIDTH = 2048, 64
+BASELINES = ("SB3", "SBX")
+
+
+@dataclass
+class Args:
+    env_id: str = "Hopper-v4"
+    """the environment"""
+    rollouts: int = 5
+    """rollouts of a segment, each with the update that follows it"""
+    rounds: int = 10
+    """segments of each contestant"""
+    warmup: int = 2
+    """rollouts before the first segment; JAX compiles in them"""
+
+
+# ------------------------------------------------------------------------------------------------ in a worker process
+
+
+def train_ultra(gated, env_id: str, runs_dir: str) -> None:
+    """Runs ppo_ultra.py; the gate goes around the environment that it trains on, where other arms have the LLM's part."""
+    sys.path.insert(0, str(ROOT / "cleanrl_scripts"))
+    script: Any = importlib.import_module("ppo_ultra")
+    guide = script.guide
+    script.guide = lambda *arguments: gated(guide(*arguments))
+    never = 10**9
+    command = f"--env-id {env_id} --arm none --agent none --no-cuda --eval-episodes 1"
+    command += f" --total-timesteps {never} --eval-every {never} --checkpoint-every {never}"
+    script.main([*command.split(), "--runs-dir", runs_dir])
+
+
+def train_baseline(gated, env_id: str, name: str) -> None:
+    """Runs the PPO of Stable-Baselines3 or of SBX with ppo_ultra.py's hyperparameters."""
+    from stable_baselines3.common.monitor import Monitor
+    from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+
+    env = gym.make(env_id, disable_env_checker=True)
+    observation_dim, action_dim = (space.shape[0] for space in (env.observation_space, env.action_space) if space.shape)
+    envs = VecNormalize(DummyVecEnv([lambda: Monitor(gated(env))]), gamma=0.99)
+    settings = {
+        "learning_rate": 3e-4,
+        "n_steps": ROLLOUT,
+        "batch_size": 64,
+        "n_epochs": 10,
+        "gamma": 0.99,
+        "gae_lambda": 0.95,
+        "clip_range": 0.2,
+        "clip_range_vf": 0.2,
+        "ent_coef": 0.0,
+        "vf_coef": 0.5,
+        "max_grad_norm": 0.5,
+        "policy_kwargs": {"net_arch": [WIDTH, WIDTH]},  # of the actor, and of the critic; tanh
+        "seed": 1,
+        "device": "cpu",
+    }
+    if name == "SB3":
+        from stable_baselines3 import PPO
+
+        model = PPO("MlpPolicy", envs, **settings)
+        size = sum(p.numel() for p in model.policy.parameters())
+    else:
+        import jax  # pyright: ignore[reportMissingImports]
+        import sbx  # pyright: ignore[reportMissingImports]
+
+        model = sbx.PPO("MlpPolicy", envs, **settings)
+        states = (model.policy.actor_state, model.policy.vf_state)
+        size = sum(p.size for state in states for p in jax.tree.leaves(state.params))
+    hidden = (observation_dim + 1) * WIDTH + (WIDTH + 1) * WIDTH
+    expected = 2 * hidden + (WIDTH + 1) * (action_dim + 1) + action_dim  # with the actor's log_std
+    if size != expected:
+        raise RuntimeError(f"{name}'s actor and critic have {size} parameters; ppo_ultra.py's have {expected}")
+    model.learn(10**9)
+
+
+def work(connection: Connection, name: str, env_id: str, args: td3_speed.Args, runs_dir: str) -> None:
+    """The life of a worker; what goes wrong is sent to the parent as text."""
+
+    def gated(env: gym.Env) -> Gate:
+        return Gate(env, connection, args.warmup)
+
+    try:
+        with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+            if name in BASELINES:
+                train_baseline(gated, env_id, name)
+            else:
+                train_ultra(gated, env_id, runs_dir)
+    except EOFError:
+        pass  # the parent has closed the connection: it wants no more segments
+    except Exception:
+        connection.send(traceback.format_exc())
+
+
+# ------------------------------------------------------------------------------------------------ in the parent process
+
+
+def table_rows(steps: int, reports: dict[str, list[float]]) -> list[list[str]]:
+    """The header, and one row a contestant."""
+    baselines = [name for name in BASELINES if name in reports]
+    rows = [["contestant", "steps/s", *(f"times {name}" for name in baselines), "seconds a rollout"]]
+    for name, seconds in reports.items():
+        row = [name, spread([steps / second for second in seconds], 0)]
+        for baseline in baselines:
+            ratios = [other / own for other, own in zip(reports[baseline], seconds, strict=True)]
+            row.append("1" if name == baseline else spread(ratios, 2))
+        rows.append([*row, f"{statistics.median(seconds) * ROLLOUT / steps:.2f}"])
+    return rows
+
+
+def main(args: Args) -> None:
+    has_sbx = importlib.util.find_spec("sbx") is not None
+    print(
+        describe_machine("torch", "stable-baselines3", *(["sbx-rl", "jax"] if has_sbx else []), "gymnasium", "mujoco", "numpy")
+    )
+    print(
+        f"{args.env_id}, one core; median (least-greatest) of {args.rounds} rounds of {args.rollouts} x {ROLLOUT} steps, "
+        f"after {args.warmup} x {ROLLOUT} steps\n"
+    )
+    if os.getloadavg()[0] > 0.5:
+        print(
+            f"warning: the load average is {os.getloadavg()[0]:.1f}; with other work on these cores the numbers mean nothing\n"
+        )
+    names = ["ppo_ultra", "SB3", *(["SBX"] if has_sbx else [])]
+    steps = args.rollouts * ROLLOUT
+    start_environment(1, sorted(os.sched_getaffinity(0)))
+    reports = race(args.env_id, td3_speed.Args(steps=steps, rounds=args.rounds, warmup=args.warmup * ROLLOUT), names, work)
+    print_table(table_rows(steps, reports))
+    if not has_sbx:
+        print("\nSBX is not installed: pip install sbx-rl")
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Args))
