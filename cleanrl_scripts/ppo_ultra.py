@@ -288,10 +288,10 @@ class ConvNet:
                 nn.Conv2d(channels, 16, 8, stride=4), nn.ReLU(), nn.Conv2d(16, 32, 4, stride=2), nn.ReLU(), nn.Flatten(),
                 nn.Linear(32 * 8 * 8, 256), nn.ReLU(), nn.Linear(256, outputs + 1),
             )  # fmt: skip
-            layers = [layer for layer in self.body if hasattr(layer, "weight")]
+            layers = [layer for layer in self.body if isinstance(layer, nn.Conv2d | nn.Linear)]
             for layer in layers:
                 nn.init.orthogonal_(layer.weight, math.sqrt(2))
-                nn.init.zeros_(layer.bias)
+                layer.bias.data.zero_()  # pyright: ignore[reportOptionalMemberAccess]
             # A policy that begins near uniform, and values of the usual size.
             nn.init.orthogonal_(layers[-1].weight[:-1], 0.01)
             nn.init.orthogonal_(layers[-1].weight[-1:], 1.0)
@@ -718,7 +718,7 @@ class Blinded(gym.Wrapper):
 
 def statemask(args: Args, agent: Agent, table: CriticalStates, trajectories: Trajectories, rng, device) -> CriticalStates:
     """As many states as the table has, where a mask network is least willing to blind the agent."""
-    envs = [Blinded(make_env(args), agent, rng, bonus=0.01 * float(np.abs(trajectories.rewards).mean() or 1.0))]
+    envs: list[gym.Env] = [Blinded(make_env(args), agent, rng, bonus=0.01 * float(np.abs(trajectories.rewards).mean() or 1.0))]
     mask = Agent(envs[0].observation_space, envs[0].action_space, rng, device)
     ppo = PPO(dataclasses.replace(args, num_steps=2048, num_minibatches=32, update_epochs=10), envs, mask, rng)
     ppo.reset()
@@ -785,9 +785,9 @@ def evaluate(env: gym.Env, agent: Agent, args: Args, name: str) -> float:
     return float(np.mean(returns))
 
 
-def record(env: gym.Env, agent: Agent, args: Args, episodes: int) -> Trajectories:
+def record(agent: Agent, args: Args, episodes: int) -> Trajectories:
     """Episodes of the agent as it acts while it learns: its actions are samples."""
-    steps: list[tuple] = []
+    env, steps = make_env(args), []
     lengths, terminations, final_observations = [], [], []
     seeds = [args.seed + 20_000 + episode for episode in range(episodes)]
     for seed in seeds:
@@ -801,6 +801,7 @@ def record(env: gym.Env, agent: Agent, args: Args, episodes: int) -> Trajectorie
         lengths.append(length)
         terminations.append(terminated)
         final_observations.append(np.array(observation))
+    env.close()
     observations, actions, rewards = zip(*steps, strict=True)
     return Trajectories(
         env_id=args.env_id,
@@ -820,7 +821,8 @@ def fidelity(args: Args, agent: Agent, guidance) -> str:
     The three episodes of a seed begin alike; which steps are critical is seen on the way, and the random ones come with the
     rate at which that seed's critical ones did. The interval is a 95 % bootstrap over seeds.
     """
-    env, key = make_env(args), matched_info(make_env(args))
+    env = make_env(args)
+    key = matched_info(env)
     losses, rates = [], []
     for episode in range(args.fidelity_episodes):
         returns, rate = [], 0.0
@@ -1328,7 +1330,7 @@ def run(args: Args, ppo: PPO, novelty: Novelty | None, guidance, eval_env: gym.E
         if args.save_model:
             save_agent(run_dir / "agent.pt", agent, args, global_step)
             if args.trajectory_episodes:
-                trajectories = record(eval_env, agent, args, args.trajectory_episodes)
+                trajectories = record(agent, args, args.trajectory_episodes)
                 trajectories.save(run_dir / "trajectories.npz")
                 progress.print(
                     f"{len(trajectories)} episodes, mean return {trajectories.returns.mean():.1f}, in trajectories.npz"

@@ -262,7 +262,9 @@ class Interpreter:
         """How much of the episode's text each step should have, as a share."""
         length = len(unusual)
         before_events = np.zeros(length)
-        events = sorted({*np.flatnonzero(self._is_rare_reward[steps]).tolist(), *([length - 1] if terminated else [])})
+        events: list[int] = np.flatnonzero(self._is_rare_reward[steps]).tolist()
+        if terminated and length - 1 not in events:
+            events.append(length - 1)
         if len(events) > MOST_EVENTS:
             # How each of a few came about tells more than that there were many.
             chosen = np.linspace(0, len(events) - 1, MOST_EVENTS).round().astype(int)
