@@ -915,10 +915,16 @@ class Metrics:
 class Progress:
     """A bar with steps per second, the latest return and the time left; where there is no terminal, a line now and then."""
 
-    def __init__(self, total_timesteps: int, global_step: int):
+    def __init__(self, total_timesteps: int, global_step: int, seconds: float = 0.0):
         self.start_step, self.start_time, self.last_line = global_step, time.monotonic(), time.monotonic()
+        self.seconds_before = seconds
         self.total = total_timesteps
         self.bar = tqdm(total=total_timesteps, initial=global_step, unit="step", dynamic_ncols=True, disable=None)
+
+    @property
+    def seconds(self) -> float:
+        """How long the run has taken, with what it took before it was resumed."""
+        return self.seconds_before + time.monotonic() - self.start_time
 
     def steps_per_second(self, global_step: int) -> float:
         return (global_step - self.start_step) / max(time.monotonic() - self.start_time, 1e-9)
@@ -1260,12 +1266,12 @@ def run(args: Args, ppo: PPO, novelty: Novelty | None, guidance, eval_env: gym.E
     if args.arm not in ("a", "ra", "random"):
         guided_env = None  # it would play as the plain agent does
 
-    global_step, next_checkpoint, csv_bytes = 0, args.checkpoint_every, 0
+    global_step, next_checkpoint, csv_bytes, seconds = 0, args.checkpoint_every, 0, 0.0
     checkpoint_path = run_dir / "checkpoint.pt"
     if checkpoint_path.exists():
         try:
             checkpoint = torch.load(checkpoint_path, weights_only=True)
-            global_step, csv_bytes = checkpoint["global_step"], checkpoint["csv_bytes"]
+            global_step, csv_bytes, seconds = (checkpoint[name] for name in ("global_step", "csv_bytes", "seconds"))
             agent.load_state(checkpoint["agent"])
             rng.bit_generator.state = json.loads(checkpoint["rng"])
             if novelty:
@@ -1279,13 +1285,14 @@ def run(args: Args, ppo: PPO, novelty: Novelty | None, guidance, eval_env: gym.E
         state = {
             "global_step": global_step,
             "csv_bytes": metrics.file.tell(),
+            "seconds": progress.seconds,
             "agent": agent.state(),
             "rng": json.dumps(rng.bit_generator.state),
             "novelty": novelty and novelty.state(),
         }
         write_atomically(checkpoint_path, serialize(state))
 
-    def evaluate_now() -> None:
+    def evaluate_now() -> dict[str, float]:
         plain = evaluate(eval_env, agent, args, f"step-{global_step}")
         values, line = {"eval/episodic_return": plain}, f"eval at global_step {global_step}: return {plain:.1f}"
         if guided_env:
@@ -1294,9 +1301,10 @@ def run(args: Args, ppo: PPO, novelty: Novelty | None, guidance, eval_env: gym.E
             line += f" of the plain agent, {guided:.1f} with the LLM's actions"
         metrics.log(global_step, values)
         progress.print(line)
+        return values
 
     metrics = Metrics(args, run_dir, arm, global_step, csv_bytes)
-    progress = Progress(total, global_step)
+    progress = Progress(total, global_step, seconds)
     threads = "cpu, NumPy" if isinstance(agent.network, MLP) else str(agent.network.device)
     print(f"{'resuming' if csv_bytes else 'training'} {run_dir} on {threads}", flush=True)
 
@@ -1326,7 +1334,7 @@ def run(args: Args, ppo: PPO, novelty: Novelty | None, guidance, eval_env: gym.E
                 ppo.reset()
                 next_checkpoint = global_step + args.checkpoint_every
 
-        evaluate_now()
+        evaluation = evaluate_now()
         if args.save_model:
             save_agent(run_dir / "agent.pt", agent, args, global_step)
             if args.trajectory_episodes:
@@ -1335,6 +1343,8 @@ def run(args: Args, ppo: PPO, novelty: Novelty | None, guidance, eval_env: gym.E
                 progress.print(
                     f"{len(trajectories)} episodes, mean return {trajectories.returns.mean():.1f}, in trajectories.npz"
                 )
+        summary = {"global_step": global_step, "seconds": round(progress.seconds, 1), **evaluation}
+        write_atomically(run_dir / "summary.json", json.dumps(summary, indent=2).encode())  # the run has finished
         metrics.close()
         progress.close()
         print(f"finished in {run_dir}")

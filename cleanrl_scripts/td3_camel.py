@@ -544,10 +544,16 @@ class Metrics:
 class Progress:
     """A bar with steps per second, the latest return and the time left; where there is no terminal, a line now and then."""
 
-    def __init__(self, total_timesteps: int, global_step: int):
+    def __init__(self, total_timesteps: int, global_step: int, seconds: float = 0.0):
         self.start_step, self.start_time, self.last_line = global_step, time.monotonic(), time.monotonic()
+        self.seconds_before = seconds
         self.total = total_timesteps
         self.bar = tqdm(total=total_timesteps, initial=global_step, unit="step", dynamic_ncols=True, disable=None)
+
+    @property
+    def seconds(self) -> float:
+        """How long the run has taken, with what it took before it was resumed."""
+        return self.seconds_before + time.monotonic() - self.start_time
 
     def steps_per_second(self, global_step: int) -> float:
         return (global_step - self.start_step) / max(time.monotonic() - self.start_time, 1e-9)
@@ -785,12 +791,12 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
     replay = Replay(min(args.buffer_size, args.total_timesteps), observation_dim, action_dim)
     td3 = TD3(args, replay, observation_dim, action_dim, rng, device)
 
-    global_step, next_checkpoint, csv_bytes = 0, args.checkpoint_every, 0
+    global_step, next_checkpoint, csv_bytes, seconds = 0, args.checkpoint_every, 0, 0.0
     checkpoint_path, replay_path = run_dir / "checkpoint.pt", run_dir / "replay.bin"
     if checkpoint_path.exists():
         try:
             checkpoint = torch.load(checkpoint_path, weights_only=True, map_location=device)
-            global_step, csv_bytes = checkpoint["global_step"], checkpoint["csv_bytes"]
+            global_step, csv_bytes, seconds = (checkpoint[name] for name in ("global_step", "csv_bytes", "seconds"))
             td3.load_state(checkpoint["td3"])
             replay.load(replay_path, checkpoint["transitions"])
             rng.bit_generator.state = json.loads(checkpoint["rng"])
@@ -807,6 +813,7 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
         state = {
             "global_step": global_step,
             "csv_bytes": metrics.file.tell(),
+            "seconds": progress.seconds,
             "td3": td3.state(),
             "transitions": replay.added,
             "rng": json.dumps(rng.bit_generator.state),
@@ -814,7 +821,7 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
         }
         write_atomically(checkpoint_path, serialize(state))
 
-    def evaluate_now() -> None:
+    def evaluate_now() -> dict[str, float]:
         unmasked = evaluate(eval_env, td3.act, args, 0.0, f"step-{global_step}")
         values = {"eval/episodic_return": unmasked}
         line = f"eval at global_step {global_step}: return {unmasked:.1f} without the mask"
@@ -824,9 +831,10 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
             line += f", {with_mask:.1f} with it, handover gap {with_mask - unmasked:.1f}"
         metrics.log(global_step, values)
         progress.print(line)
+        return values
 
     metrics = Metrics(args, run_dir, arm, global_step, csv_bytes)
-    progress = Progress(args.total_timesteps, global_step)
+    progress = Progress(args.total_timesteps, global_step, seconds)
     print(f"{'resuming' if csv_bytes else 'training'} {run_dir} on {hardware}", flush=True)
 
     # A checkpoint is made between episodes, where a reset with a seed of the run's own stream is all the state there is in
@@ -891,7 +899,8 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
         if args.save_model:
             network = {"actor_sizes": td3.actor.sizes, "actor": td3.actor.flat.cpu(), "critics": td3.critics.flat.cpu()}
             write_atomically(run_dir / "model.pt", serialize({"env_id": args.env_id, **network}))
-        evaluate_now()
+        summary = {"global_step": global_step, "seconds": round(progress.seconds, 1), **evaluate_now()}
+        write_atomically(run_dir / "summary.json", json.dumps(summary, indent=2).encode())  # the run has finished
         metrics.close()
         progress.close()
         print(f"finished in {run_dir}")

@@ -578,7 +578,7 @@ def rebuild(folder: Path, output: Path) -> None:
     """
     try:
         facts = json.loads((folder / "provenance.json").read_text("utf-8"))
-        env_id, settings, sampling = facts["environment"], Settings(**facts["settings"]), Sampling(**facts["sampling"])
+        env_id, settings, sampling = facts["environment"], Settings(**facts["settings"]), Sampling(**(facts["sampling"] or {}))
     except UNREADABLE as error:
         raise UserError(f"{folder} holds no table that can be rebuilt: {type(error).__name__}: {error}") from error
     trajectories, backend = Trajectories.load(folder / "trajectories.npz"), Recorded(None, folder, "replay")

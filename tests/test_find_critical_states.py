@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from conftest import Turns
 
-from llmwrappers import CriticalStates, LLMActionOverride, Trajectories
+from llmwrappers import CriticalStates, LLMActionOverride, Trajectories, tables
 from llmwrappers.critical_function import CriticalFunction
 from local_llm import find_critical_states as command
 from local_llm.extract import ExtractionError, Truncated
@@ -522,3 +522,18 @@ class TestCommand:
         assert "holds replies; with --recording off name another folder" in capsys.readouterr().err
         assert backend.prompts == []
         assert (saved.parent / "out" / "table.json").read_bytes() == table
+
+
+@pytest.mark.skipif(
+    not gym.__version__.startswith("1.4."), reason="other versions of Gymnasium word the documentation otherwise"
+)
+@pytest.mark.parametrize("name", tables.shipped_tables())
+def test_a_shipped_table_is_rebuilt_byte_for_byte(name, tmp_path, capsys):
+    if "Pong" in name:
+        pytest.importorskip("ale_py")
+    env_id = CriticalStates.load(command.SHIPPED / name / "table.json").environment
+    assert main(["--replay", "--env-id", env_id, "--output", str(tmp_path / "again")]) == 0
+    assert "byte for byte" in capsys.readouterr().out
+    for path in (command.SHIPPED / name).glob("*-*.*"):  # prompts and replies
+        assert (tmp_path / "again" / path.name).read_bytes() == path.read_bytes()
+    assert facts(tmp_path / "again")["refused"] == facts(command.SHIPPED / name)["refused"]

@@ -274,3 +274,30 @@ def test_every_transition_of_a_vector_is_told_of_in_full(num_envs, mode, vector)
         assert sum(counts) == transitions
     finally:
         envs.close()
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP])
+@pytest.mark.parametrize("num_envs", [1, 3])
+def test_discrete_actions_in_a_vector(num_envs, mode):
+    table = CriticalStates([[0.2], [0.8]], actions=[3, 0], rewards=[1.0, -1.0], scale=[1.0], tolerance=0.05)
+    lengths = [5, 10, 5][:num_envs]
+    envs = SyncVectorEnv(
+        [lambda n=n: CriticalStateRewarder(LLMActionOverride(Turns(steps=n), table), table, alpha=0.5) for n in lengths],
+        autoreset_mode=mode,
+    )
+    observations, _ = envs.reset(seed=0)
+    done, overridden = np.zeros(num_envs, bool), 0
+    for _ in range(24):
+        before, was_done = observations, done
+        observations, rewards, terminated, truncated, infos = envs.step(np.ones(num_envs, np.int64))
+        done = terminated | truncated
+        for row in range(num_envs):
+            if mode == AutoresetMode.NEXT_STEP and was_done[row]:
+                continue
+            action, llm_reward = {0.2: (3, 0.5), 0.8: (0, -0.5)}.get(round(float(before[row, 0]), 3), (1, 0.0))
+            assert transition_info(infos, "received")[row] == transition_info(infos, "executed_action")[row] == action
+            assert transition_info(infos, "action_overridden")[row] == (action != 1)
+            assert rewards[row] == pytest.approx(action + llm_reward)
+            overridden += action != 1
+    assert overridden >= 6
+    envs.close()

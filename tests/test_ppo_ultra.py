@@ -465,6 +465,19 @@ def test_the_script_runs_from_the_command_line_and_is_tracked_offline(pretrained
     assert list(run_dir.glob("wandb/offline-run-*"))
 
 
+@pytest.mark.parametrize("guidance", ["table", "code"])
+@pytest.mark.parametrize("env_id", ["Hopper-v4", "Walker2d-v4", "Ant-v4", "ALE/Pong-v5"])
+def test_the_shipped_agents_go_on_with_what_is_shipped(train, env_id, guidance):
+    if env_id == "ALE/Pong-v5":
+        pytest.importorskip("ale_py")
+    run_dir = train(
+        "--env-id", env_id, "--arm", "ra", "--guidance", guidance, "--total-timesteps", "1024", "--no-save-model",
+        "--num-envs", "1", "--eval-every", "10000",
+    )  # fmt: skip
+    assert len(values_of(run_dir, "eval/episodic_return")) == 2
+    assert env_id == "ALE/Pong-v5" or any(values_of(run_dir, "ultra/hit_rate"))
+
+
 def test_pong_is_played_from_its_objects_and_from_its_grid(train):
     pytest.importorskip("ale_py")
     quick = ("--num-envs", "2", "--num-steps", "8", "--num-minibatches", "2", "--update-epochs", "1", "--eval-every", "10000")
