@@ -24,27 +24,29 @@ SETTINGS = {
     "ALE/Pong-v5": ["--total-timesteps", "500000", "--eval-every", "25000", "--eval-episodes", "5"],
 }
 ARMS = {
-    "none": ("PPO goes on", "#555555"),
-    "ra": ("PPO + the LLM's actions and rewards", "#1b6ca8"),
-    "random": ("PPO + the same at random states", "#d95f02"),
+    "none": ("PPO goes on", "#555555", ["--arm", "none"]),
+    "ra": ("PPO + the LLM's actions and rewards", "#1b6ca8", ["--arm", "ra"]),
+    "random": ("PPO + the same at random states", "#d95f02", ["--arm", "random"]),
+    "code": ("PPO + actions and rewards by the LLM's code", "#1b9e77", ["--arm", "ra", "--guidance", "code"]),
 }
 EVALUATIONS = ("eval/episodic_return", "eval/guided_return")
 
 
-def commands(seeds: int) -> list[list[str]]:
-    """The runs, those of one seed together, so that what is finished at any time can be compared."""
-    return [
-        ["cleanrl_scripts/ppo_ultra.py", "--env-id", env_id, "--arm", arm, "--seed", str(seed), *settings]
+def commands(seeds: int) -> dict[str, list[str]]:
+    """The runs by name, those of one seed together, so that what is finished at any time can be compared."""
+    return {
+        f"{env_id.replace('/', '-')}_{arm}_{seed}": [
+            "cleanrl_scripts/ppo_ultra.py", "--env-id", env_id, *flags, "--seed", str(seed), *settings,
+        ]
         for seed in range(1, seeds + 1)
-        for arm in ARMS
+        for arm, (_, _, flags) in ARMS.items()
         for env_id, settings in SETTINGS.items()
-    ]
+    }  # fmt: skip
 
 
-def run(command: list[str]) -> None:
+def run(name: str, command: list[str]) -> None:
     """Runs one command with one thread in a runs folder of its own; an interrupted one resumes, a finished one is kept."""
-    env_id, arm, seed = command[2].replace("/", "-"), command[4], command[6]
-    folder = ROOT / "runs" / "ultra" / f"{env_id}_{arm}_{seed}"
+    folder = ROOT / "runs" / "ultra" / name
     folder.mkdir(parents=True, exist_ok=True)
     started = list(folder.glob("*/args.json"))
     if list(folder.glob("*/agent.pt")):
@@ -78,7 +80,7 @@ def plot(rows: list[dict[str, str]], path: Path) -> None:
     env_ids = sorted({row["env_id"] for row in rows}, reverse=True)
     figure, axes = plt.subplots(1, len(env_ids), figsize=(5.2 * len(env_ids), 3.8), squeeze=False, layout="constrained")
     for axis, env_id in zip(axes[0], env_ids, strict=True):
-        for arm, (label, color) in ARMS.items():
+        for arm, (label, color, _) in ARMS.items():
             seeds: dict[str, dict[int, float]] = {}
             for row in rows:
                 if (row["env_id"], row["arm"], row["metric"]) == (env_id, arm, EVALUATIONS[0]):
@@ -95,7 +97,7 @@ def plot(rows: list[dict[str, str]], path: Path) -> None:
         axis.grid(alpha=0.25)
     axes[0][0].set_ylabel("evaluated return of the plain agent")
     handles, labels = axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     figure.savefig(path, dpi=150)
 
 
@@ -123,7 +125,7 @@ def main(seeds: int = 3, jobs: int = 2, collect_only: bool = False) -> None:
     """
     if not collect_only:
         with ThreadPoolExecutor(jobs) as pool:
-            list(pool.map(run, commands(seeds)))
+            list(pool.map(run, *zip(*commands(seeds).items(), strict=True)))
     rows = collect()
     RESULTS.mkdir(exist_ok=True)
     with open(RESULTS / "ultra.csv", "w", newline="") as file:
