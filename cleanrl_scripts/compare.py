@@ -17,6 +17,7 @@ import dataclasses
 import datetime
 import html
 import importlib.metadata
+import io
 import itertools
 import json
 import math
@@ -37,6 +38,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 import matplotlib
+import matplotlib.ticker
 import numpy as np
 import scipy.integrate
 import scipy.stats
@@ -113,6 +115,7 @@ class Run:
     folder: Path
     script: Path
     flags: tuple[str, ...]
+    expert: Path | None = None  # where the model of the best run of `none` goes, for which this run waits
 
     @property
     def name(self) -> str:
@@ -215,7 +218,8 @@ def plan(args: Args, extra: list[str]) -> tuple[Path, list[Run]]:
         flags = [flag.replace("{expert_model}", str(model)) for flag in arm_flags]
         flags = ["--env-id", env_id, *flags, "--seed", str(seed), "--total-timesteps", str(args.total_timesteps), *extra]
         path = output / "runs" / folder / arm / str(seed)
-        runs.append(Run(env_id, arm, seed, args.total_timesteps, path, script.resolve(), tuple(flags)))
+        expert = model if needs_none and str(arm_flags).count("{expert_model}") else None
+        runs.append(Run(env_id, arm, seed, args.total_timesteps, path, script.resolve(), tuple(flags), expert))
     describe(output, args, script.name, arms, seeds, extra)
     for run in runs:
         refuse_other_arguments(run)
@@ -508,7 +512,9 @@ class Display:
         finished = len(self.runs) - len(running) - len(waiting) - failed
         left = f", left {duration(max(longest, steps_left / rate))}" if rate else ""
         failures = f", {failed} failed" if failed else ""
-        lines.append(f"{finished} of {len(self.runs)} runs finished, {len(running)} running, {len(waiting)} wait{failures}{left}")
+        lines.append(
+            f"{finished} of {len(self.runs)} runs finished, {len(running)} running, {len(waiting)} wait{failures}{left}"
+        )
         if self.is_live:
             columns, rows = shutil.get_terminal_size()
             lines = [line[: columns - 1] for line in lines[-(rows - 1) :]]
@@ -518,14 +524,12 @@ class Display:
         self.drawn = len(lines) if self.is_live else 0
 
 
-def choose_expert(run: Run, output: Path) -> str:
-    """Keeps the model of the best run of `none`; returns what is in the way."""
-    folder = run.folder.parents[1]
-    model = output / "experts" / f"{folder.name}.pt"
+def choose_expert(run: Run, model: Path) -> str:
+    """Keeps the model of the environment's best run of `none`; returns what is in the way."""
     if model.exists():
         return ""
     best, best_return = None, -math.inf
-    for path in sorted((folder / "none").glob("*/*/summary.json")):
+    for path in sorted((run.folder.parents[1] / "none").glob("*/*/summary.json")):
         value = json.loads(path.read_text())["eval/episodic_return"]
         if (path.parent / "model.pt").exists() and value > best_return:
             best, best_return = path.parent / "model.pt", value
@@ -555,7 +559,7 @@ def train(args: Args, output: Path, runs: list[Run]) -> int:
 
     def follows(run: Run) -> list[Run]:
         """The runs that must end before this one can start."""
-        if not any(flag.endswith(str(Path("experts") / f"{run.folder.parents[1].name}.pt")) for flag in run.flags):
+        if run.expert is None or run.expert.exists():
             return []
         return [other for other in (*waiting, *pool.running()) if (other.env_id, other.arm) == (run.env_id, "none")]
 
@@ -570,7 +574,7 @@ def train(args: Args, output: Path, runs: list[Run]) -> int:
                     break
                 if follows(run):
                     continue
-                if run.arm == "expert" and args.expert_models is None and (obstacle := choose_expert(run, output)):
+                if run.expert and (obstacle := choose_expert(run, run.expert)):
                     waiting.remove(run)
                     fail(run, obstacle)
                 elif pool.start(run):
@@ -601,3 +605,736 @@ def train(args: Args, output: Path, runs: list[Run]) -> int:
         display.erase()
         pool.close()
     return len(failed)
+
+
+# ------------------------------------------------------------------------------------------------------------ curves
+
+# What is evaluated, as the scripts log it under eval/, and how it is drawn. The plain agent is what all statistics are about.
+PLAIN = "episodic_return"
+GUIDED = {"masked_return": "with the mask", "guided_return": "with the LLM's actions"}
+METRICS = (PLAIN, *GUIDED)
+
+
+class Evaluation(NamedTuple):
+    env_id: str
+    arm: str
+    seed: int
+    step: int
+    returns: dict[str, float]  # of METRICS
+    source: str
+
+
+def number(text: str, what: str, where: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise UserError(f"{where}: {what} is {text!r}, which is no finite number")
+    return value
+
+
+def whole(text: str, what: str, where: str) -> int:
+    value = number(text, what, where)
+    if value != int(value) or value < 0:
+        raise UserError(f"{where}: {what} is {text!r}, which is no whole number of at least 0")
+    return int(value)
+
+
+def csv_rows(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """The rows of a CSV file, each with its file and line; every row has as many fields as the header."""
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            reader = csv.reader(file, strict=True)
+            header = [name.strip() for name in next(reader, [])]
+            for row in reader:
+                where = f"{path}, line {reader.line_num}"
+                if len(row) != len(header):
+                    raise UserError(f"{where}: {len(row)} fields, where the header has {len(header)}")
+                yield where, dict(zip(header, row, strict=True))
+            if not header:
+                raise UserError(f"{path} is empty")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+    except csv.Error as error:
+        raise UserError(f"{path}: {error}") from None
+
+
+def from_runs(runs: Iterable[Run]) -> list[Evaluation]:
+    """The evaluations of finished runs."""
+    evaluations = []
+    for run in runs:
+        assert run.run_dir is not None
+        steps: dict[int, dict[str, float]] = {}
+        for where, row in csv_rows(run.run_dir / "metrics.csv"):
+            if not {"global_step", "metric", "value"} <= set(row):
+                raise UserError(f"{where}: the columns are {', '.join(row)}, not global_step, metric, value")
+            metric = row["metric"].removeprefix("eval/")
+            if row["metric"].startswith("eval/") and metric in METRICS:
+                step = whole(row["global_step"], "global_step", where)
+                steps.setdefault(step, {})[metric] = number(row["value"], row["metric"], where)
+        source = str(run.run_dir)
+        evaluations += [Evaluation(run.env_id, run.arm, run.seed, step, values, source) for step, values in steps.items()]
+    return evaluations
+
+
+def from_csv(path: Path, env_ids: Iterable[str]) -> list[Evaluation]:
+    """The rows of a CSV file; env_ids are those compared, of which it may leave out the only one."""
+    evaluations, env_ids = [], list(dict.fromkeys(env_ids))
+    for where, row in csv_rows(path):
+        for name in ("step", PLAIN, "seed"):
+            if name not in row:
+                raise UserError(f"{path} has no column {name}; it has {', '.join(row)}")
+        if "env_id" not in row and len(env_ids) > 1:
+            raise UserError(f"{path} has no column env_id, and {len(env_ids)} environments are compared: {', '.join(env_ids)}")
+        env_id = row.get("env_id", env_ids[0] if env_ids else "environment")
+        arm = row.get("arm", path.stem)
+        if not env_id or not arm:
+            raise UserError(f"{where}: env_id and arm must have a name, got {env_id!r} and {arm!r}")
+        returns = {name: number(row[name], name, where) for name in METRICS if name == PLAIN or row.get(name)}
+        seed, step = whole(row["seed"], "seed", where), whole(row["step"], "step", where)
+        evaluations.append(Evaluation(env_id, arm, seed, step, returns, where))
+    if not evaluations:
+        raise UserError(f"{path} has no rows")
+    return evaluations
+
+
+def wandb_arm(config: dict) -> str:
+    """The arm of a tracked run of the scripts, by its arguments."""
+    if "arm" in config:
+        return config["arm"]
+    prior = config["prior"]
+    return "expert" if prior.startswith("expert:") else "llm" if prior == config["env_id"] else Path(prior).stem
+
+
+def wandb_records(path: Path) -> Iterator:
+    """The records of a .wandb file: LevelDB's log format, blocks of 32 KiB with pieces of records, after a header of 7 bytes."""
+    from wandb.proto import wandb_internal_pb2
+
+    data, record = path.read_bytes(), b""
+    at = 7 if data.startswith(b":W&B") else len(data)
+    while at + 7 <= len(data):
+        left_in_block = 32768 - at % 32768
+        _, length, kind = struct.unpack_from("<IHB", data, at)
+        if left_in_block < 7 or kind == 0:
+            at += left_in_block
+            continue
+        if at + 7 + length > len(data):
+            return  # cut while it was written
+        record += data[at + 7 : at + 7 + length]
+        at += 7 + length
+        if kind in (1, 4):  # a whole record, or its last piece
+            message = wandb_internal_pb2.Record()  # pyright: ignore[reportAttributeAccessIssue]
+            message.ParseFromString(record)
+            yield message
+            record = b""
+
+
+def offline_runs(folder: Path) -> Iterator[tuple[str, dict, dict[int, dict[str, float]]]]:
+    """Name, arguments and evaluations of the W&B runs below a folder; a resumed run has several files."""
+    configs: dict[str, dict] = {}
+    histories: dict[str, dict[int, dict[str, float]]] = {}
+    for path in sorted(folder.rglob("*.wandb")):
+        run_id = ""
+        for record in wandb_records(path):
+            kind = record.WhichOneof("record_type")
+            if kind == "run":
+                run_id = record.run.run_id
+                config = {item.key: json.loads(item.value_json) for item in record.run.config.update}
+                configs[run_id] = configs.get(run_id, {}) | config
+            elif kind == "history":
+                items = {item.key or ".".join(item.nested_key): item.value_json for item in record.history.item}
+                values = {name: float(json.loads(items[f"eval/{name}"])) for name in METRICS if f"eval/{name}" in items}
+                if values:
+                    histories.setdefault(run_id, {})[int(json.loads(items["_step"]))] = values
+    for run_id, config in configs.items():
+        yield run_id, config, histories.get(run_id, {})
+
+
+def online_runs(project: str) -> Iterator[tuple[str, dict, dict[int, dict[str, float]]]]:
+    """The same of a project on W&B's server."""
+    import wandb
+
+    try:
+        for run in wandb.Api().runs(project):
+            history: dict[int, dict[str, float]] = {}
+            for name in METRICS:
+                for row in run.scan_history(keys=["_step", f"eval/{name}"]):
+                    history.setdefault(int(row["_step"]), {})[name] = float(row[f"eval/{name}"])
+            yield run.name, dict(run.config), history
+    except Exception as error:
+        raise UserError(f"--from-wandb {project}: neither a folder nor a project that W&B shows: {error}") from None
+
+
+def from_wandb(source: str) -> list[Evaluation]:
+    evaluations = []
+    for name, config, history in offline_runs(Path(source)) if Path(source).is_dir() else online_runs(source):
+        if not history or not {"env_id", "seed"} <= set(config) or not {"arm", "prior"} & set(config):
+            print(f"note: {source}: {name} is no run of the scripts with evaluations: left out")
+            continue
+        if max(history) < config.get("total_timesteps", 0):
+            print(f"note: {source}: {name} ends at step {max(history)} of {config['total_timesteps']}: left out")
+            continue
+        for step, returns in sorted(history.items()):
+            for metric, value in returns.items():
+                number(str(value), f"eval/{metric} at step {step}", f"{source}, {name}")
+            evaluations.append(Evaluation(config["env_id"], wandb_arm(config), config["seed"], step, returns, name))
+    if not evaluations:
+        raise UserError(f"--from-wandb {source}: no finished run with evaluations")
+    return evaluations
+
+
+def write_curves(path: Path, evaluations: list[Evaluation]) -> None:
+    """One row an evaluation; the order of environments and arms is kept: the first arm is the baseline."""
+    orders = [list(dict.fromkeys(names)) for names in zip(*((e.env_id, e.arm) for e in evaluations), strict=True)]
+    rows = sorted(evaluations, key=lambda e: (orders[0].index(e.env_id), orders[1].index(e.arm), e.seed, e.step))
+    metrics = [name for name in METRICS if any(name in e.returns for e in rows)]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["env_id", "arm", "seed", "step", *metrics])
+    for e in rows:
+        writer.writerow([e.env_id, e.arm, e.seed, e.step, *(repr(e.returns[m]) if m in e.returns else "" for m in metrics)])
+    write_atomically(path, text.getvalue())
+
+
+# -------------------------------------------------------------------------------------------------------- statistics
+
+
+@dataclass
+class Curves:
+    """The curves of one environment, on the steps of the baseline's evaluations that all of them span; one column a seed."""
+
+    env_id: str
+    steps: np.ndarray
+    seeds: dict[str, list[int]]
+    returns: dict[str, dict[str, np.ndarray]]  # metric -> arm -> (steps, seeds)
+    first_return: float  # the mean first evaluation of the baseline
+    notes: list[str]
+
+    def final(self, arm: str, metric: str = PLAIN) -> np.ndarray:
+        """Mean of the last tenth of the evaluations of each seed."""
+        return self.returns[metric][arm][-max(1, len(self.steps) // 10) :].mean(axis=0)
+
+    def area(self, arm: str) -> np.ndarray:
+        """Mean over the curve of each seed."""
+        span = self.steps[-1] - self.steps[0]
+        returns = self.returns[PLAIN][arm]
+        return scipy.integrate.trapezoid(returns, self.steps, axis=0) / span if span else returns[0]
+
+    def steps_to(self, arm: str, threshold: float) -> np.ndarray:
+        """The first evaluation of each seed that reaches the threshold; inf if none does."""
+        reached = self.returns[PLAIN][arm] >= threshold
+        return np.where(reached.any(axis=0), self.steps[reached.argmax(axis=0)], np.inf)
+
+    def paired(self, baseline: str, arm: str, scores: Callable[[str], np.ndarray]) -> np.ndarray | None:
+        """The scores of both for their common seeds, (2, seeds)."""
+        common = sorted(set(self.seeds.get(baseline, [])) & set(self.seeds.get(arm, [])))
+        if not common:
+            return None
+        return np.stack([scores(name)[[self.seeds[name].index(seed) for seed in common]] for name in (baseline, arm)])
+
+
+def align(env_id: str, arms: list[str], evaluations: list[Evaluation]) -> Curves:
+    """Brings the curves of one environment onto common steps and names whatever differs between them."""
+    raw: dict[str, dict[int, dict[str, dict[int, float]]]] = {}
+    sources: dict[tuple, str] = {}
+    for e in evaluations:
+        key = (e.arm, e.seed, e.step)
+        if key in sources:
+            raise UserError(
+                f"{env_id}, {e.arm}, seed {e.seed}, step {e.step} is there twice: in {sources[key]} and in {e.source}"
+            )
+        sources[key] = e.source
+        for metric, value in e.returns.items():
+            raw.setdefault(e.arm, {}).setdefault(e.seed, {}).setdefault(metric, {})[e.step] = value
+    arms = [arm for arm in arms if arm in raw]
+    plain = {(arm, seed): raw[arm][seed][PLAIN] for arm in arms for seed in sorted(raw[arm])}
+    notes = []
+
+    first, last = max(min(curve) for curve in plain.values()), min(max(curve) for curve in plain.values())
+    for word, ends, common in (("begin", min, first), ("end", max, last)):
+        found: dict[int, list[str]] = {}
+        for (arm, seed), curve in plain.items():
+            found.setdefault(ends(curve), []).append(f"{arm} seed {seed}")
+        if len(found) > 1:
+            where = "; ".join(f"{step:,}: {', '.join(names)}" for step, names in sorted(found.items()))
+            notes.append(
+                f"{env_id}: the curves {word} at different steps ({where}); all are compared {'from' if word == 'begin' else 'up to'} "
+                f"step {common:,}."
+            )
+    grid = next(iter(plain.values()))
+    steps = np.array([step for step in sorted(grid) if first <= step <= last])
+    if len(steps) == 0:
+        raise UserError(f"{env_id}: the curves have no steps in common: {'; '.join(notes)}")
+    moved = sorted({arm for (arm, _), curve in plain.items() if not set(steps.tolist()) <= set(curve)})
+    if moved:
+        notes.append(f"{env_id}: evaluated at other steps than {arms[0]} and interpolated linearly: {', '.join(moved)}.")
+
+    everyone = sorted(set().union(*(raw[arm] for arm in arms)))
+    for arm in arms:
+        if missing := [str(seed) for seed in everyone if seed not in raw[arm]]:
+            notes.append(
+                f"{env_id}: {arm} has no seed {', '.join(missing)}; differences and probabilities use the seeds that both arms have."
+            )
+    returns: dict[str, dict[str, np.ndarray]] = {}
+    for metric, arm in itertools.product(METRICS, arms):
+        curves = [raw[arm][seed].get(metric, {}) for seed in sorted(raw[arm])]
+        columns = [np.interp(steps, sorted(c), [c[step] for step in sorted(c)], np.nan, np.nan) for c in curves if c]
+        if len(columns) == len(curves) and np.isfinite(columns).all():
+            returns.setdefault(metric, {})[arm] = np.stack(columns, axis=1)
+        elif columns:
+            notes.append(f"{env_id}: {metric} of {arm} is not in all evaluations; it is left out.")
+    beginnings = [curve[min(curve)] for (arm, _), curve in plain.items() if arm == arms[0]]
+    return Curves(env_id, steps, {arm: sorted(raw[arm]) for arm in arms}, returns, float(np.mean(beginnings)), notes)
+
+
+# The statistics take one array an environment, (seeds,) or for pairs of arms (2, seeds), and combine environments.
+
+
+def iqm(*scores: np.ndarray, axis: int = -1) -> np.ndarray:
+    """Interquartile mean: of the middle half of all scores; of fewer than four, the mean."""
+    return scipy.stats.trim_mean(np.concatenate(scores, axis=axis), 0.25, axis=axis)
+
+
+def difference(*pairs: np.ndarray, axis: int = -1) -> np.ndarray:
+    """Interquartile mean of the second arm less that of the first."""
+    return iqm(*(pair[1] for pair in pairs), axis=axis) - iqm(*(pair[0] for pair in pairs), axis=axis)
+
+
+def improvement(*pairs: np.ndarray, axis: int = -1) -> np.ndarray:
+    """Probability that a run of the second arm beats one of the first: Mann-Whitney's U / (n m), mean over environments."""
+    probabilities = []
+    for first, second in pairs:
+        larger = second[..., :, None] - first[..., None, :]
+        probabilities.append(np.mean((np.sign(larger) + 1) / 2, axis=(-2, -1)))
+    return np.mean(probabilities, axis=0)
+
+
+class Estimate(NamedTuple):
+    value: np.ndarray
+    low: np.ndarray | None = None  # no interval from fewer than three seeds
+    high: np.ndarray | None = None
+
+
+def estimate(statistic, *samples: np.ndarray, n_resamples: int = 10_000) -> Estimate:
+    """A statistic with its 95 % interval: percentile bootstrap over seeds, stratified by environment, the same every time."""
+    value = statistic(*samples)
+    if min(sample.shape[-1] for sample in samples) < 3:
+        return Estimate(value)
+    largest = max(sample.size * sample.shape[-1] for sample in samples)
+    interval = scipy.stats.bootstrap(
+        samples, statistic, axis=-1, vectorized=True, method="percentile", n_resamples=n_resamples,
+        batch=max(1, 4_000_000 // largest), rng=np.random.default_rng(0),
+    ).confidence_interval  # fmt: skip
+    return Estimate(value, interval.low, interval.high)
+
+
+# ------------------------------------------------------------------------------------------------------------ report
+
+
+def amount(value: float) -> str:
+    """Four significant digits or so, with thousands separated."""
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
+def with_interval(e: Estimate | None) -> str:
+    if e is None:
+        return "–"
+    if e.low is None or e.high is None:
+        return amount(float(e.value))
+    return f"{amount(float(e.value))} [{amount(float(e.low))}, {amount(float(e.high))}]"
+
+
+def steps_to_threshold(steps: np.ndarray) -> str:
+    """The median over seeds, and how many reach the threshold if not all do."""
+    reached = int(np.isfinite(steps).sum())
+    median = float(np.median(steps))
+    text = f"{median:,.0f}" if math.isfinite(median) else "never"
+    return text if reached == len(steps) else f"{text} ({reached} of {len(steps)} seeds)"
+
+
+@dataclass
+class Report:
+    """What curves.csv says: tables for people, estimates for the figures."""
+
+    arms: list[str]
+    curves: list[Curves]
+    tables: list[tuple[str, list[str], list[list[str]]]]  # title, header, rows
+    notes: list[str]
+    final: dict[str, dict[str, Estimate]]  # environment, or ALL -> arm
+    better: dict[str, dict[str, Estimate]]
+
+
+ALL = "all environments, normalised"
+
+
+def make_report(evaluations: list[Evaluation], threshold: float | None, notes: list[str]) -> Report:
+    arms = list(dict.fromkeys(e.arm for e in evaluations))
+    env_ids = list(dict.fromkeys(e.env_id for e in evaluations))
+    everything = [align(env_id, arms, [e for e in evaluations if e.env_id == env_id]) for env_id in env_ids]
+    report = Report(arms, everything, [], notes + [note for curves in everything for note in curves.notes], {}, {})
+    baseline = arms[0]
+    few = sorted({f"{c.env_id}: {arm}" for c in everything for arm, seeds in c.seeds.items() if len(seeds) < 3})
+    if few:
+        report.notes.append(f"No interval from fewer than three seeds ({'; '.join(few)}).")
+    if len(everything) > 1:
+        add_normalised(report, baseline)
+    for curves in everything:
+        add_environment(report, curves, baseline, threshold)
+    return report
+
+
+def add_environment(report: Report, curves: Curves, baseline: str, threshold: float | None) -> None:
+    has_baseline = baseline in curves.seeds
+    if not has_baseline:
+        report.notes.append(f"{curves.env_id}: no finished run of {baseline}, the baseline: nothing is compared with it.")
+    limit = threshold if threshold is not None else float(curves.final(baseline).mean()) if has_baseline else None
+    guided = [metric for metric in GUIDED if metric in curves.returns]
+    header = [
+        "arm",
+        "seeds",
+        "final return",
+        "mean",
+        "area under the curve",
+        f"steps to {'–' if limit is None else amount(limit)}",
+    ]
+    header += [
+        f"less that of {baseline}",
+        f"P(better than {baseline})",
+        *(f"final return {GUIDED[metric]}" for metric in guided),
+    ]
+    rows = []
+    report.final[curves.env_id], report.better[curves.env_id] = {}, {}
+    for arm, seeds in curves.seeds.items():
+        final = estimate(iqm, curves.final(arm))
+        report.final[curves.env_id][arm] = final
+        pair = None if arm == baseline else curves.paired(baseline, arm, curves.final)
+        better = None if pair is None else estimate(improvement, pair)
+        if better is not None:
+            report.better[curves.env_id][arm] = better
+        row = [arm, str(len(seeds)), with_interval(final), amount(float(curves.final(arm).mean()))]
+        row += [with_interval(estimate(iqm, curves.area(arm)))]
+        row += ["–" if limit is None else steps_to_threshold(curves.steps_to(arm, limit))]
+        row += [with_interval(None if pair is None else estimate(difference, pair)), with_interval(better)]
+        for metric in guided:
+            has_metric = arm in curves.returns[metric]
+            row.append(with_interval(estimate(iqm, curves.final(arm, metric))) if has_metric else "–")
+        rows.append(row)
+    report.tables.append((curves.env_id, header, rows))
+
+
+def add_normalised(report: Report, baseline: str) -> None:
+    """All environments in one number: 0 is the baseline's first evaluation, 1 its mean final return."""
+    kept: list[tuple[Curves, Callable[[str], np.ndarray]]] = []
+    for curves in report.curves:
+        if baseline not in curves.seeds:
+            continue
+        zero, one = curves.first_return, float(curves.final(baseline).mean())
+        if one - zero <= 0.01 * max(abs(zero), abs(one)):
+            report.notes.append(
+                f"{curves.env_id} is left out of the normalised score: {baseline} goes from {amount(zero)} to {amount(one)} only, "
+                "so there is no scale to measure by."
+            )
+            continue
+        kept.append((curves, lambda arm, c=curves, zero=zero, one=one: (c.final(arm) - zero) / (one - zero)))
+    if not kept:
+        return
+    rows = []
+    report.final[ALL], report.better[ALL] = {}, {}
+    for arm in report.arms:
+        if absent := [curves.env_id for curves, _ in kept if arm not in curves.seeds]:
+            report.notes.append(f"{arm} has no normalised score, for it has no finished run in {', '.join(absent)}.")
+            continue
+        final = estimate(iqm, *(scores(arm) for _, scores in kept))
+        pairs = [curves.paired(baseline, arm, scores) for curves, scores in kept]
+        complete = [pair for pair in pairs if pair is not None]
+        report.final[ALL][arm] = final
+        row = [arm, str(sum(len(curves.seeds[arm]) for curves, _ in kept)), with_interval(final)]
+        if arm == baseline or len(complete) < len(pairs):
+            row += ["–", "–"]
+        else:
+            report.better[ALL][arm] = estimate(improvement, *complete)
+            row += [with_interval(estimate(difference, *complete)), with_interval(report.better[ALL][arm])]
+        rows.append(row)
+    header = ["arm", "runs", "normalised final return", f"less that of {baseline}", f"P(better than {baseline})"]
+    report.tables.append((f"{ALL} ({', '.join(curves.env_id for curves, _ in kept)})", header, rows))
+
+
+def explanation(report: Report) -> list[str]:
+    baseline = report.arms[0]
+    sentences = [
+        "Final return: the mean of the last tenth of a run's evaluations of the plain agent; over seeds the interquartile mean "
+        "(of fewer than four seeds the mean). In brackets 95 % percentile bootstrap intervals, seeds resampled 10,000 times.",
+        f"Area under the curve: the mean of the whole curve. Steps to: the first evaluation that reaches that return, median over "
+        f"seeds. Less that of {baseline}, and the probability that a run is better than one of {baseline}: over the seeds that both "
+        "have, resampled in pairs.",
+    ]
+    if ALL in report.final:
+        sentences.append(
+            f"Normalised: 0 is the mean first evaluation of {baseline}, 1 its mean final return; seeds are resampled within each "
+            "environment."
+        )
+    return sentences
+
+
+def markdown(report: Report) -> str:
+    lines = []
+    for title, header, rows in report.tables:
+        lines += [f"## {title}", "", *(f"| {' | '.join(row)} |" for row in (header, ["---"] * len(header), *rows)), ""]
+    lines += [f"- {sentence}" for sentence in (*report.notes, *explanation(report))]
+    return "\n".join(lines) + "\n"
+
+
+# The colours of Okabe and Ito, which the colour-blind can tell apart; markers do so in grey.
+COLORS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
+MARKERS = "os^DvPX*"
+STYLE = {
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 10,
+    "savefig.dpi": 200,
+    "svg.hashsalt": "compare",
+    "axes.formatter.useoffset": False,
+}
+
+
+def style(report: Report, arm: str) -> dict:
+    index = report.arms.index(arm)
+    return {"color": COLORS[index % len(COLORS)], "marker": MARKERS[index % len(MARKERS)]}
+
+
+def thousands(value: float, _=None) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:g}"
+
+
+def write_at_the_ends(axis, ends: list[tuple[float, str, str]]) -> None:
+    """Names the curves where they end, pushed apart where they would overlap."""
+    low, high = axis.get_ylim()
+    gap, at = 0.075, -math.inf
+    positions = []
+    for value, text, color in sorted(ends):
+        at = max((value - low) / (high - low), at + gap)
+        positions.append((at, text, color))
+    over = max(0.0, at - 1.0)
+    for position, text, color in positions:
+        axis.text(1.02, position - over, text, color=color, transform=axis.transAxes, va="center")
+
+
+def curves_figure(report: Report):
+    """One panel an environment: interquartile mean over seeds with its interval as a band."""
+    columns = min(3, len(report.curves))
+    rows = math.ceil(len(report.curves) / columns)
+    figure, axes = plt.subplots(rows, columns, figsize=(4.2 * columns, 3.0 * rows + 0.3), squeeze=False, layout="constrained")
+    used = set()
+    for axis, curves in itertools.zip_longest(axes.flat, report.curves):
+        if curves is None:
+            axis.set_visible(False)
+            continue
+        ends = []
+        for metric, by_arm in curves.returns.items():
+            for arm, returns in by_arm.items():
+                mean, low, high = estimate(iqm, returns, n_resamples=2_000)
+                look = style(report, arm)
+                dashed = {} if metric == PLAIN else {"linestyle": (0, (4, 2)), "linewidth": 1.0, "alpha": 0.8}
+                every = max(1, len(curves.steps) // 8)
+                axis.plot(curves.steps, mean, **{"linewidth": 1.8, "markersize": 4, "markevery": every, **look, **dashed})
+                if metric == PLAIN:
+                    ends.append((float(mean[-1]), arm, look["color"]))
+                    if low is not None and high is not None:
+                        axis.fill_between(curves.steps, low, high, color=look["color"], alpha=0.15, linewidth=0)
+                else:
+                    used.add(GUIDED[metric])
+        write_at_the_ends(axis, ends)
+        axis.set(title=curves.env_id, xlabel="environment steps", ylabel="return")
+        axis.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(5))
+        axis.xaxis.set_major_formatter(thousands)
+        axis.yaxis.set_major_formatter(thousands)
+    if used:
+        figure.supxlabel(f"solid: the agent alone; dashed: {' or '.join(sorted(used))}", fontsize=8)
+    return figure
+
+
+def summary_figure(report: Report):
+    """Final returns, and below them the probability of being better than the baseline; points with intervals."""
+    titles = list(report.final)
+    height = 0.9 + 0.3 * len(report.arms)
+    figure, axes = plt.subplots(
+        2, len(titles), figsize=(max(4.2, 2.8 * len(titles)), 2 * height), squeeze=False, sharey="row", layout="constrained"
+    )
+    for column, title in enumerate(titles):
+        for axis, estimates in zip(axes[:, column], (report.final[title], report.better[title]), strict=True):
+            for arm, (value, low, high) in estimates.items():
+                y, look = -report.arms.index(arm), style(report, arm)
+                if low is not None and high is not None:
+                    axis.plot([low, high], [y, y], color=look["color"], linewidth=2.5, solid_capstyle="butt", alpha=0.6)
+                axis.plot(value, y, markersize=6, **look)
+            axis.set_yticks([-i for i in range(len(report.arms))], report.arms)
+            axis.set_ylim(0.5 - len(report.arms), 0.5)
+            axis.tick_params(axis="y", length=0)
+            axis.grid(axis="x", alpha=0.25)
+        final, better = axes[:, column]
+        final.set(title=title.replace(", ", ",\n"), xlabel="final return" if title != ALL else "normalised final return")
+        final.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(4))
+        final.xaxis.set_major_formatter(thousands)
+        better.axvline(0.5, color="#777777", linewidth=0.8, linestyle=":")
+        better.set(xlim=(-0.03, 1.03), xlabel=f"P(better than {report.arms[0]})")
+    return figure
+
+
+def html_page(report: Report, name: str, command: str | None, figures: dict[str, str]) -> str:
+    """One file that needs no other."""
+    parts = []
+    for title, header, rows in report.tables:
+        head = "".join(f"<th>{html.escape(cell)}</th>" for cell in header)
+        body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>\n" for row in rows)
+        parts.append(f"<h2>{html.escape(title)}</h2>\n<table><tr>{head}</tr>\n{body}</table>")
+    drawn = "\n".join(f"<figure>{svg[svg.index('<svg') :]}</figure>" for svg in figures.values())
+    notes = "".join(f"<li>{html.escape(note)}</li>\n" for note in report.notes)
+    notes = f"<h2>To know</h2>\n<ul>{notes}</ul>" if notes else ""
+    how = f"<h2>Command</h2>\n<pre>{html.escape(command)}</pre>" if command else ""
+    return f"""<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>{html.escape(name)}</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<style>
+body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #222; background: #fff }}
+table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; display: block; overflow-x: auto }}
+th, td {{ text-align: right; padding: .25rem .7rem; border-bottom: 1px solid #ddd }}
+th {{ vertical-align: bottom }} th:first-child, td:first-child {{ text-align: left }}
+figure {{ margin: 1.5rem 0 }} svg {{ max-width: 100%; height: auto }}
+pre {{ white-space: pre-wrap; background: #f4f4f4; padding: .7rem }}
+</style></head><body>
+<h1>{html.escape(name)}</h1>
+{drawn}
+{"".join(part + chr(10) for part in parts)}
+{notes}
+<h2>How to read it</h2>
+{"".join(f"<p>{html.escape(sentence)}</p>" for sentence in explanation(report))}
+{how}
+</body></html>
+"""
+
+
+def description_of(folder: Path) -> dict:
+    path = folder / "comparison.json"
+    try:
+        return json.loads(path.read_text()) if path.exists() else {}
+    except ValueError as error:
+        raise UserError(f"{path} is damaged: {error}") from None
+
+
+def write_report(folder: Path, threshold: float | None) -> Report:
+    """table.md, the figures and index.html of a folder that holds curves.csv."""
+    description = description_of(folder)
+    threshold = description.get("threshold") if threshold is None else threshold
+    evaluations = from_csv(folder / "curves.csv", ())
+    seen = {(e.env_id, e.arm, e.seed) for e in evaluations}
+    names = [description.get(name, []) for name in ("env_ids", "arms", "seeds")]
+    missing = [
+        f"{env_id} {arm} seed {seed}" for env_id, arm, seed in itertools.product(*names) if (env_id, arm, seed) not in seen
+    ]
+    notes = [f"Not finished: {', '.join(missing)}."] if missing else []
+    report = make_report(evaluations, threshold, notes)
+    write_atomically(folder / "table.md", markdown(report))
+    figures = {}
+    with matplotlib.rc_context(STYLE):
+        for name, figure in (("curves", curves_figure(report)), ("summary", summary_figure(report))):
+            figure.savefig(folder / f"{name}.png")
+            figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
+            plt.close(figure)
+            figures[name] = (folder / f"{name}.svg").read_text(encoding="utf-8")
+    command = description.get("command")
+    page = html_page(report, folder.name, command and f"python {shlex.join(command)}", figures)
+    write_atomically(folder / "index.html", page)
+    return report
+
+
+def track(args: Args, folder: Path, report: Report) -> None:
+    """Sends tables and figures to W&B."""
+    import wandb
+
+    try:
+        run = wandb.init(
+            project=args.wandb_project_name,
+            entity=args.wandb_entity,
+            name=folder.name,
+            job_type="compare",
+            dir=str(folder),
+            config=description_of(folder),
+        )
+        for title, header, rows in report.tables:
+            run.log({f"compare/{title}": wandb.Table(columns=header, data=rows)})
+        run.log({f"compare/{name}": wandb.Image(str(folder / f"{name}.png")) for name in ("curves", "summary")})
+        run.finish()
+    except Exception as error:
+        raise UserError(f"--track: {error} (WANDB_MODE=offline needs neither account nor network)") from None
+
+
+# -------------------------------------------------------------------------------------------------------------- main
+
+
+def finished_runs(output: Path) -> list[Run]:
+    """All finished runs of a comparison, also those that this command does not name."""
+    description = description_of(output)
+    runs = []
+    for env_id, arm, seed in itertools.product(description["env_ids"], description["arms"], description["seeds"]):
+        folder = output / "runs" / env_id.replace("/", "-").replace(":", "-") / arm / str(seed)
+        runs.append(Run(env_id, arm, seed, description["total_timesteps"], folder, Path(description["script"]), ()))
+    return [run for run in runs if run.is_finished]
+
+
+def main(argv: list[str] | None = None) -> int:
+    args, extra = tyro.cli(Args, args=argv, return_unknown_args=True)
+    sources = [*args.from_csv, *args.from_wandb]
+    if extra and (args.report_only or not args.env_ids):
+        raise UserError(f"{shlex.join(extra)}: not an argument of compare.py, and no script is run that could take it")
+    if args.threshold is not None and not math.isfinite(args.threshold):
+        raise UserError(f"--threshold must be finite, got {args.threshold}")
+    failures = 0
+    if args.report_only:
+        committed = sorted(path.parent for path in (FOLDER.parent / "benchmarks" / "comparisons").glob("*/curves.csv"))
+        folders = [Path(args.output)] if args.output else committed
+        if not folders:
+            raise UserError("--report-only: there is no benchmarks/comparisons/*/curves.csv; name a folder with --output")
+    else:
+        if not args.env_ids and not sources:
+            raise UserError("--env-ids: name at least one environment, or curves to show: --from-csv, --from-wandb")
+        evaluations = []
+        external = [e for source in args.from_wandb for e in from_wandb(source)]
+        env_ids = [*args.env_ids, *(e.env_id for e in external)]
+        external += [e for source in args.from_csv for e in from_csv(Path(source), env_ids)]
+        if args.env_ids:
+            output, runs = plan(args, extra)
+            failures = train(args, output, runs)
+            evaluations = from_runs(finished_runs(output))
+        else:
+            output = Path(args.output or f"comparisons/from-{Path(sources[0]).stem}")
+            output.mkdir(parents=True, exist_ok=True)
+        evaluations += external
+        if not evaluations:
+            raise UserError(f"no run in {output} is finished: there is nothing to compare")
+        for env_id in dict.fromkeys(e.env_id for e in evaluations):  # refuses what cannot be compared before it is kept
+            arms = list(dict.fromkeys(e.arm for e in evaluations))
+            align(env_id, arms, [e for e in evaluations if e.env_id == env_id])
+        write_curves(output / "curves.csv", evaluations)
+        folders = [output]
+    for folder in folders:
+        report = write_report(folder, args.threshold)
+        print(f"\n{markdown(report)}\n{folder / 'index.html'}: the same with figures; {folder / 'curves.csv'}: the curves")
+        if args.track:
+            track(args, folder, report)
+    if failures:
+        print(f"{failures} runs failed; the same command tries them again", file=sys.stderr)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        sys.exit(main())
+    except UserError as error:
+        sys.exit(f"compare.py: error: {error}")
+    except KeyboardInterrupt:
+        sys.exit(130)
