@@ -684,13 +684,8 @@ class NoveltyBonus(gym.Wrapper):
         critical = self.guidance(self.observation) is not None
         bonus = self.alpha * self.novelty(self.observation) if critical else 0.0
         self.observation, reward, terminated, truncated, info = self.env.step(action)
-        return (
-            self.observation,
-            float(reward) + bonus,
-            terminated,
-            truncated,
-            {**info, "llm_reward": bonus, "critical": critical},
-        )
+        info = {**info, "llm_reward": bonus, "critical": critical}
+        return self.observation, float(reward) + bonus, terminated, truncated, info
 
 
 class Blinded(gym.Wrapper):
@@ -1171,6 +1166,8 @@ def guidance_of(args: Args, agent: Agent, env: gym.Env, rng: np.random.Generator
     """What names the critical states in this arm; None in the arm `none`."""
     if args.arm == "none" and not args.fidelity_episodes:
         return None
+    if args.arm in ("rnd", "statemask") and agent.images:
+        raise UserError(f"--arm {args.arm} needs observations that are vectors; {args.env_id} has images")
     source = guidance_source(args)
     try:
         guidance = load_guidance(source, env, info_key=matched_info(env))

@@ -18,6 +18,7 @@ from gymnasium.spaces import Box, Discrete
 from torch import nn
 from torch.distributions import Categorical, Normal
 
+import llmwrappers.tables
 from llmwrappers import CriticalStates, Trajectories
 from llmwrappers.critical_states import spread
 
@@ -518,6 +519,10 @@ def test_wrong_arguments_are_named(ppo_ultra, pretrained, tmp_path):
     assert "--env-id Nothing-v0" in says("--env-id", "Nothing-v0")
     assert "needs --guidance table" in says(*base, "--guidance", "code", "--arm", "random")
     assert "got --agent none" in says(*base, "--agent", "none", "--arm", "random")
+    pytest.importorskip("ale_py")
+    grid = ("--env-id", "llmwrappers/PongGrid-v0", "--agent", "none", "--num-steps", "16", "--arm", "rnd")
+    table = str(Path(llmwrappers.tables.__path__[0]) / "llmwrappers-PongObjects-v0" / "table.json")
+    assert "--arm rnd needs observations that are vectors" in says(*grid, "--critical-states", table)
     assert not (tmp_path / "runs").exists()
 
 
