@@ -310,7 +310,8 @@ class Finder:
             return Case(episode, step, _text(entry, "rationale")), ""
 
         # The analysis comes first, so that a model that is held to the schema reasons before it answers.
-        schema = _schema("critical_states", most * len(lengths), {"rationale": STRING}, first={"analysis": STRING})
+        place = {"episode": _integer(0, len(lengths) - 1), "step": _integer(0, max(lengths) - 1)}
+        schema = _schema("critical_states", most * len(lengths), {**place, "rationale": STRING}, first={"analysis": STRING})
         sieve = self._sift("states", "critical_states", self.episodes.states_prompt(), schema, check)
         print(sieve, flush=True)
         return [sieve.accepted[key] for key in sorted(sieve.accepted)]
@@ -324,7 +325,7 @@ class Finder:
             change = f"action clipped to {action.tolist()}" if is_clipped else ""
             return {"reasoning": _text(entry, "reasoning"), "action": action}, change
 
-        schema = _schema("actions", len(cases), {"reasoning": STRING, "action": _action_schema(space)})
+        schema = _schema("actions", len(cases), {**_places(cases), "reasoning": STRING, "action": _action_schema(space)})
         return self._add("actions", cases, schema, check)
 
     def judge(self, cases: list[Case]) -> list[Case]:
@@ -337,7 +338,7 @@ class Finder:
             return {"analysis": _text(entry, "analysis"), "reward": reward}, ""
 
         number = {"type": "number", "minimum": -1, "maximum": 1}
-        schema = _schema("rewards", len(cases), {"analysis": STRING, "reward": number})
+        schema = _schema("rewards", len(cases), {**_places(cases), "analysis": STRING, "reward": number})
         return self._add("rewards", cases, schema, check)
 
     def _add(self, name: str, cases: list[Case], schema: dict, check: Check) -> list[Case]:
@@ -461,13 +462,21 @@ def _schema(key: str, most: int, properties: dict[str, Any], first: dict[str, An
     def closed(properties: dict[str, Any]) -> dict[str, Any]:
         return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
 
-    entry = closed({"episode": {"type": "integer"}, "step": {"type": "integer"}, **properties})
-    return closed({**(first or {}), key: {"type": "array", "items": entry, "minItems": 1, "maxItems": most}})
+    return closed({**(first or {}), key: {"type": "array", "items": closed(properties), "minItems": 1, "maxItems": most}})
+
+
+def _integer(low: int, high: int) -> dict[str, Any]:
+    return {"type": "integer", "minimum": low, "maximum": high}
+
+
+def _places(cases: list[Case]) -> dict[str, Any]:
+    """Where the critical states are; a schema says it for episodes and steps apart, the checks for both together."""
+    return {name: {"enum": sorted({getattr(case, name) for case in cases})} for name in ("episode", "step")}
 
 
 def _action_schema(space: gym.Space) -> dict[str, Any]:
     if isinstance(space, Discrete):
-        return {"type": "integer", "minimum": int(space.start), "maximum": int(space.start + space.n - 1)}
+        return _integer(int(space.start), int(space.start + space.n - 1))
     assert isinstance(space, Box)
     size, number = int(np.prod(space.shape)), {"minimum": float(space.low.min()), "maximum": float(space.high.max())}
     return {"type": "array", "items": {"type": "number", **number}, "minItems": size, "maxItems": size}

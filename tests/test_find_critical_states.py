@@ -537,3 +537,13 @@ def test_a_shipped_table_is_rebuilt_byte_for_byte(name, tmp_path, capsys):
     for path in (command.SHIPPED / name).glob("*-*.*"):  # prompts and replies
         assert (tmp_path / "again" / path.name).read_bytes() == path.read_bytes()
     assert facts(tmp_path / "again")["refused"] == facts(command.SHIPPED / name)["refused"]
+
+
+@pytest.mark.parametrize("name", tables.shipped_tables())
+def test_constrained_decoding_can_follow_the_schemas(name):
+    llguidance = pytest.importorskip("llguidance")
+    schemas = [exchange["schema"] for exchange in facts(command.SHIPPED / name)["exchanges"]]
+    assert [schema is None for schema in schemas] == [False, False, False, True]
+    for schema in filter(None, schemas):
+        grammar = llguidance.LLMatcher.grammar_from_json_schema(schema)
+        assert llguidance.LLMatcher.validate_grammar(grammar) == ""
