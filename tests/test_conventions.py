@@ -34,7 +34,10 @@ MAY_IMPORT = {
         {"numpy", "gymnasium", "llmwrappers", "local_llm"},
         {"torch", "transformers", "accelerate", "huggingface_hub", "llguidance", "json_repair"},
     ),
-    "cleanrl_scripts": ({"torch", "tyro", "numpy", "gymnasium", "llmwrappers", "tqdm"}, {"wandb", "moviepy"}),
+    "cleanrl_scripts": (
+        {"torch", "tyro", "numpy", "gymnasium", "llmwrappers", "tqdm", "scipy", "matplotlib"},
+        {"wandb", "moviepy", "ray"},
+    ),
     "prompts": (set(), set()),
 }
 SOURCES = [(folder, path) for folder in MAY_IMPORT for path in sorted((ROOT / folder).rglob("*.py"))]
@@ -165,11 +168,15 @@ def test_the_readme_describes_a_class_with_the_first_line_of_its_docstring(name)
 
 
 def test_the_python_in_the_readme_runs():
-    around_any_environment, own_policy = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    readme = (ROOT / "README.md").read_text("utf-8")
+    around_any_environment, critical_states, own_policy = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
     namespace = {}
     exec(around_any_environment, namespace)
     assert namespace["info"]["mask_active"]
     assert namespace["env"].step(np.zeros(1, np.float32))[4]["prior_faults"] == 0
+    exec(critical_states, namespace)
+    assert namespace["info"]["llm_reward"] == 0.0
+    assert not namespace["info"]["action_overridden"]
     exec(own_policy, namespace)
     assert len(namespace["policy"](np.array([1.0, 0.0, 0.5]))) == 1
 

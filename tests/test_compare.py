@@ -1,0 +1,635 @@
+"""cleanrl_scripts/compare.py: runs that are skipped, resumed, killed or refused; statistics; other people's curves; the report."""
+
+import csv
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.stats
+from conftest import ROOT
+
+COMPARE = ROOT / "cleanrl_scripts" / "compare.py"
+QUICK = [
+    *("--learning-starts", "150", "--batch-size", "32", "--eval-every", "300", "--eval-episodes", "1", "--no-cuda"),
+    *("--env-ids", "Pendulum-v1"),
+]
+
+# A script that writes the same run folder in no time: its return is a known function of arm, seed and step.
+SCRIPT = """\
+import argparse, json, pathlib, sys, time
+parser = argparse.ArgumentParser(allow_abbrev=False)
+for name in ("--env-id", "--arm", "--runs-dir", "--resume", "--slow-arm", "--broken-arm", "--learning-rate"):
+    parser.add_argument(name)
+parser.add_argument("--seed", type=int)
+parser.add_argument("--total-timesteps", type=int)
+given = parser.parse_args()
+if given.resume:
+    run_dir = pathlib.Path(given.resume)
+    given = argparse.Namespace(**json.loads((run_dir / "args.json").read_text())["args"])
+elif given.arm == "nonesuch":
+    sys.exit("invalid choice: 'nonesuch'")
+else:
+    run_dir = pathlib.Path(given.runs_dir) / f"{given.env_id}__{given.arm}__{given.seed}"
+    run_dir.mkdir()
+    (run_dir / "metrics.csv").write_text("global_step,metric,value\\n")
+    (run_dir / "args.json").write_text(json.dumps({"args": vars(given), "command": sys.argv}))
+with open(run_dir / "starts.txt", "a") as file:
+    file.write("start\\n")
+done = len((run_dir / "metrics.csv").read_text().splitlines()) - 1
+for step in range(0, given.total_timesteps + 1, given.total_timesteps // 10)[done:]:
+    value = 100 * given.seed + step * len(given.arm)
+    with open(run_dir / "metrics.csv", "a") as file:
+        file.write(f"{step},eval/episodic_return,{value:.1f}\\n")
+    print(f"eval at global_step {step}: return {value:.1f}", flush=True)
+    print(f"global_step {step}/{given.total_timesteps}  return 7  SPS 10  left 0:00:10", flush=True)
+    if given.arm == given.slow_arm:
+        time.sleep(0.3)
+    if given.arm == given.broken_arm and step > 0:
+        sys.exit("the disk is full")
+(run_dir / "summary.json").write_text(json.dumps({"global_step": step, "eval/episodic_return": value}))
+"""
+
+
+@pytest.fixture
+def script(tmp_path) -> list[str]:
+    path = tmp_path / "script.py"
+    path.write_text(SCRIPT)
+    return ["--script", str(path), "--output", str(tmp_path / "out"), "--total-timesteps", "100", "--env-ids", "A-v0"]
+
+
+def run(*arguments: str, code: int = 0, **options) -> str:
+    """Runs compare.py, which must end with that code and without a traceback; returns what it printed."""
+    done = subprocess.run(
+        [sys.executable, str(COMPARE), *arguments], capture_output=True, text=True, check=False, timeout=300, **options
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def metrics_of(output: Path) -> dict[str, list[list[str]]]:
+    """All runs' metrics but those that are times."""
+    found = {}
+    for path in sorted(output.glob("runs/*/*/*/*/metrics.csv")):
+        with open(path, newline="") as file:
+            found[str(path.parents[1].relative_to(output))] = [row for row in csv.reader(file) if row[1] != "charts/SPS"]
+    return found
+
+
+def starts(output: Path) -> list[int]:
+    """How often each run was started."""
+    return [len(path.read_text().splitlines()) for path in sorted(output.glob("runs/*/*/*/*/starts.txt"))]
+
+
+def processes_of(folder: Path) -> list[str]:
+    """The processes whose command line names the folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().decode(errors="replace")
+        except OSError:
+            continue
+        if str(folder) in words and str(os.getpid()) != path.parent.name:
+            found.append(words.replace("\0", " "))
+    return found
+
+
+def wait_until(condition, seconds: float = 120) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+# ----------------------------------------------------------------------------------------------------------- running
+
+
+def test_one_command_trains_all_arms_and_a_second_starts_nothing(tmp_path):
+    """With the script itself: the expert is the best run of `none` and waits for all of them."""
+    output = tmp_path / "out"
+    command = [*QUICK, "--arms", "none", "random", "expert", "--seeds", "1,2", "--total-timesteps", "300", "--jobs", "2"]
+    printed = run(*command, "--output", str(output))
+    assert {path.name for path in output.iterdir() if path.is_file()} == {
+        "comparison.json", "curves.csv", "table.md", "curves.png", "curves.svg", "summary.png", "summary.svg", "index.html",
+    }  # fmt: skip
+    assert (output / "table.md").read_text() in printed
+    summaries = {path: json.loads(path.read_text()) for path in output.glob("runs/Pendulum-v1/*/*/*/summary.json")}
+    assert len(summaries) == 6
+    assert all(summary["global_step"] == 300 for summary in summaries.values())
+    best = max((p for p in summaries if p.parts[-4] == "none"), key=lambda path: summaries[path]["eval/episodic_return"])
+    assert (output / "experts" / "Pendulum-v1.pt").read_bytes() == (best.parent / "model.pt").read_bytes()
+    assert printed.index("finished: Pendulum-v1 none seed 2") < printed.index("finished: Pendulum-v1 expert seed 1")
+    rows = [line.split(" | ")[0] for line in (output / "table.md").read_text().splitlines() if line.startswith("| ")]
+    assert rows == ["| arm", "| ---", "| none", "| random", "| expert"]
+    assert "final return with the mask" in (output / "table.md").read_text()
+
+    before = {path: path.read_bytes() for path in output.iterdir() if path.suffix in (".md", ".csv", ".svg")}
+    assert "all 6 runs are finished; nothing to train" in run(*command, "--output", str(output))
+    assert before == {path: path.read_bytes() for path in before}
+
+
+def test_kill_9_midway_leaves_no_process_and_a_third_call_ends_with_equal_numbers(tmp_path):
+    command = [*QUICK, "--arms", "none", "random", "--seeds", "1", "--total-timesteps", "1500", "--checkpoint-every", "100"]
+    run(*command, "--output", str(tmp_path / "whole"))
+
+    output = tmp_path / "killed"
+    arguments = [sys.executable, str(COMPARE), *command, "--output", str(output), "--jobs", "2"]
+    process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL)
+    wait_until(lambda: len(list(output.glob("runs/*/*/*/*/checkpoint.pt"))) == 2)
+    assert len(processes_of(output)) == 3
+    process.kill()
+    process.wait()
+    wait_until(lambda: not processes_of(output), 10)
+    assert not list(output.glob("runs/*/*/*/*/summary.json"))
+    run(*command, "--output", str(output))
+
+    assert metrics_of(output) == metrics_of(tmp_path / "whole")
+    assert "resuming" in next(output.glob("runs/*/none/1/log.txt")).read_text()
+    for name in ("curves.csv", "table.md"):
+        assert (output / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_another_script_is_told_its_arm(tmp_path):
+    output = tmp_path / "out"
+    run(
+        *("--script", "ppo_ultra.py", "--env-ids", "Pendulum-v1", "--arms", "none", "--seeds", "4", "--agent", "none"),
+        *("--total-timesteps", "256", "--num-steps", "128", "--num-minibatches", "4", "--update-epochs", "1"),
+        *("--eval-every", "128", "--eval-episodes", "1", "--trajectory-episodes", "0", "--output", str(output)),
+    )
+    (args,) = output.glob("runs/Pendulum-v1/none/4/*/args.json")
+    assert json.loads(args.read_text())["args"]["num_steps"] == 128
+    assert "No interval from fewer than three seeds" in (output / "table.md").read_text()
+
+
+def test_seeds_and_arms_may_be_added(script, tmp_path):
+    run(*script, "--arms", "a", "--seeds", "1-2")
+    printed = run(*script, "--arms", "a", "bbb", "--seeds", "2-3")
+    assert "training 3 of 4 runs" in printed
+    assert starts(tmp_path / "out") == [1] * 5
+    table = (tmp_path / "out" / "table.md").read_text()
+    assert "Not finished: A-v0 bbb seed 1." in table
+    assert "A-v0: bbb has no seed 1" in table
+    assert "| a | 3 | 300 [200, 400] |" in table
+    assert "| bbb | 2 | 550 |" in table
+
+
+def test_two_at_once_never_train_the_same_run(script, tmp_path):
+    command = [sys.executable, str(COMPARE), *script, "--arms", "a", "--seeds", "1-4", "--slow-arm", "a", "--jobs", "2"]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for _ in range(2)]
+    for process in both:
+        printed, _ = process.communicate(timeout=120)
+        assert process.returncode == 0, printed
+    assert starts(tmp_path / "out") == [1] * 4
+    assert all(len(rows) == 12 for rows in metrics_of(tmp_path / "out").values())
+
+
+def test_stopping_stops_the_runs_and_the_same_command_goes_on(script, tmp_path):
+    command = [*script, "--arms", "a", "--seeds", "1-2", "--slow-arm", "a", "--jobs", "2"]
+    for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+        process = subprocess.Popen([sys.executable, str(COMPARE), *command], stdout=subprocess.PIPE, text=True)
+        already = sum(starts(tmp_path / "out"))
+        wait_until(lambda already=already: sum(starts(tmp_path / "out")) == already + 2)
+        process.send_signal(number)
+        printed, _ = process.communicate(timeout=30)
+        assert process.returncode == code
+        assert "the same command goes on" in printed
+        wait_until(lambda: not processes_of(tmp_path / "out"), 10)
+    run(*command)
+    assert starts(tmp_path / "out") == [3, 3]
+    assert all(len(rows) == 12 for rows in metrics_of(tmp_path / "out").values())
+
+
+def test_a_run_that_fails_is_shown_and_the_others_go_on(script, tmp_path):
+    printed = run(*script, "--arms", "a", "bbb", "--seeds", "1-2", "--broken-arm", "bbb", code=1)
+    assert printed.count("the disk is full") == 2
+    assert "failed: A-v0 bbb seed 1: exit code 1" in printed
+    assert "2 runs failed; the same command tries them again" in printed
+    assert "Not finished: A-v0 bbb seed 1, A-v0 bbb seed 2." in (tmp_path / "out" / "table.md").read_text()
+
+
+def test_a_typo_starts_one_run_only(script, tmp_path):
+    printed = run(*script, "--arms", "a", "bbb", "--seeds", "1-8", "--learning-rat", "3", "--jobs", "8", code=1)
+    assert "unrecognized arguments: --learning-rat 3" in printed
+    assert len(list(tmp_path.glob("out/runs/*/*/*"))) == 1
+
+
+def test_an_arm_that_the_script_refuses_is_shown_once(script, tmp_path):
+    printed = run(*script, "--arms", "a", "nonesuch", "--seeds", "1-3", "--jobs", "1", code=1)
+    assert printed.count("invalid choice: 'nonesuch'") == 1
+    assert "failed: A-v0 nonesuch seed 3: not started" in printed
+    assert starts(tmp_path / "out") == [1] * 3
+
+
+def test_there_is_nothing_to_report_when_no_run_finishes(script):
+    assert "is finished: there is nothing to compare" in run(*script, "--arms", "a", "--broken-arm", "a", code=1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--total-timesteps", "200"], "--total-timesteps 200: the comparison in"),
+        (["--learning-rate", "1"], "--learning-rate 1: the comparison in"),
+        (["--arms", "b", "a=--arm a --learning-rate 2"], "--arms a=--arm a --learning-rate 2: the comparison in"),
+    ],
+)
+def test_a_folder_holds_one_comparison(script, compare, arguments, message):
+    run(*script, "--arms", "a", "--seeds", "1")
+    with pytest.raises(compare.UserError) as error:
+        compare.main([*script, "--arms", "a", "--seeds", "1", *arguments])
+    assert message in str(error.value)
+
+
+def test_two_runs_of_one_name_with_different_arguments(script, compare, tmp_path):
+    command = [*script, "--arms", "a", "--seeds", "1"]
+    run(*command)
+    (tmp_path / "out" / "comparison.json").unlink()
+    with pytest.raises(compare.UserError) as error:
+        compare.main([*command, "--learning-rate", "2"])
+    (run_dir,) = tmp_path.glob("out/runs/A-v0/a/1/*/")
+    expected = f"--learning-rate 2 is asked for, no --learning-rate is in {run_dir}"
+    assert str(error.value) == f"two runs of one name with different arguments: {expected}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "--env-ids: name at least one environment"),
+        (["--env-ids", "A", "--script", "nonesuch.py"], "--script nonesuch.py: no such script"),
+        (["--env-ids", "A", "--script", "compare.py"], "--script compare.py: no such script"),
+        (["--env-ids", "A", "--seeds", "3-1"], "--seeds 3-1: '3-1' is no seed or range"),
+        (["--env-ids", "A", "--seeds", "one"], "'one' is no seed or range"),
+        (["--env-ids", "A", "--arms", "nonesuch"], "--arms nonesuch: td3_camel.py has none, llm, random, expert"),
+        (["--env-ids", "A", "--arms", "none", "none"], "--arms names none twice"),
+        (["--env-ids", "A", "--arms", "a/b"], "--arms 'a/b'"),
+        (["--env-ids", "A", "--arms", "wide=0.6"], "name and flags"),
+        (["--env-ids", "A", "--arms", "expert"], "--arms expert needs `none` among the arms"),
+        (["--env-ids", "A", "--arms", "expert", "--expert-models", "no/{env_id}.pt"], "no/A.pt"),
+        (["--env-ids", "A", "--seed", "3"], "--seed 3: compare.py sets it for every run; give --seeds"),
+        (["--env-ids", "A", "--resume", "runs/x"], "the same command goes on"),
+        (["--env-ids", "A", "--prior", "x.py"], "--prior x.py: the arm none sets it, too"),
+        (["--env-ids", "A", "--total-timesteps", "0"], "--total-timesteps must be at least 1, got 0"),
+        (["--env-ids", "A", "--jobs", "0"], "--jobs must be at least 1, got 0"),
+        (["--env-ids", "A", "--threshold", "nan"], "--threshold must be finite, got nan"),
+        (["--report-only", "--radius", "1"], "--radius 1: not an argument of compare.py"),
+        (["--report-only", "--output", "nowhere"], "cannot read nowhere/curves.csv"),
+    ],
+)
+def test_user_mistakes_name_the_argument(compare, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(compare.UserError) as error:
+        compare.main(arguments)
+    assert message in str(error.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_expert_models_may_be_given(compare, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "A-v0.pt").touch()
+    args = compare.Args(env_ids=("A-v0",), arms=("none", "expert"), seeds="1", expert_models="{env_id}.pt", output="out")
+    _, (_, expert) = compare.plan(args, [])
+    assert compare.by_name(expert.flags)["--prior"] == f"expert:{tmp_path / 'A-v0.pt'}"
+    assert expert.expert is None
+
+
+def test_the_live_lines(compare, tmp_path):
+    class Terminal(list):
+        write = list.append
+
+        def isatty(self):
+            return True
+
+        def flush(self):
+            pass
+
+    runs = [compare.Run("A-v0", "a", seed, 1000, tmp_path / str(seed), tmp_path, ()) for seed in (1, 2, 3)]
+    (tmp_path / "1").mkdir()
+    text = "eval at global_step 100: return -3.5 without the mask\nglobal_step 400/1000  return -20  SPS 20  left 0:00:30\n"
+    runs[0].log.write_text(text)
+    terminal = Terminal()
+    display = compare.Display(runs, terminal)
+    display.update(runs[:1], runs[1:2], 0)
+    live, everything = "".join(terminal).splitlines()
+    assert live == "A-v0 a seed 1        400/1,000  return       -20  SPS    20  left 0:00:30"
+    assert everything == "1 of 3 runs finished, 1 running, 1 wait, left 0:01:20"
+    terminal.clear()
+    runs[0].log.write_text(text + "eval at global_step 500: return 1.5 without the mask\n")
+    display.last = -math.inf
+    display.update(runs[:1], runs[1:2], 0)
+    assert "".join(terminal).startswith("\x1b[2F\x1b[J")
+    assert "500/1,000  return       1.5" in "".join(terminal)
+
+
+# -------------------------------------------------------------------------------------------------------- statistics
+
+
+def evaluations(compare, curves: dict, env_id="A-v0"):
+    """{(arm, seed): {step: return}} as evaluations."""
+    return [
+        compare.Evaluation(env_id, arm, seed, step, {"episodic_return": value}, "test")
+        for (arm, seed), curve in curves.items()
+        for step, value in curve.items()
+    ]
+
+
+def align(compare, curves: dict):
+    found = evaluations(compare, curves)
+    return compare.align("A-v0", list(dict.fromkeys(arm for arm, _ in curves)), found)
+
+
+def test_the_scores_of_a_run(compare):
+    steps = range(0, 2000, 100)
+    curves = align(compare, {("a", 1): {s: s / 10 for s in steps}, ("a", 2): {s: 5.0 for s in steps}})
+    np.testing.assert_allclose(curves.final("a"), [(180 + 190) / 2, 5.0])  # the last 2 of 20
+    np.testing.assert_allclose(curves.area("a"), [95.0, 5.0])
+    np.testing.assert_array_equal(curves.steps_to("a", 100.0), [1000, np.inf])
+    np.testing.assert_array_equal(curves.steps_to("a", 5.0), [100, 0])
+    uneven = align(compare, {("a", 1): {0: 0.0, 10: 10.0, 40: 10.0}})
+    np.testing.assert_allclose(uneven.area("a"), [(50 + 300) / 40])
+    assert compare.steps_to_threshold(np.array([1000.0, 2000.0, np.inf])) == "2,000 (2 of 3 seeds)"
+    assert compare.steps_to_threshold(np.array([1000.0, np.inf, np.inf])) == "never (1 of 3 seeds)"
+
+
+def test_the_statistics_by_hand(compare):
+    assert compare.iqm(np.array([1.0, 2, 3, 100])) == 2.5
+    assert compare.iqm(np.array([1.0, 2, 6])) == 3.0
+    assert compare.iqm(np.array([0.0, 10]), np.array([4.0, 6])) == 5.0
+    first, second = np.array([1.0, 2, 3, 4]), np.array([2.0, 5, 5, 0])
+    # 2 > 1, = 2; 5 > all, twice; 0 > none
+    assert compare.improvement(np.stack([first, second])) == (1.5 + 4 + 4) / 16
+    u = scipy.stats.mannwhitneyu(second, first).statistic
+    assert compare.improvement(np.stack([first, second])) == u / 16
+    assert compare.improvement(np.stack([first, first])) == 0.5
+    assert compare.improvement(np.array([[0.0], [1.0]]), np.array([[1.0], [0.0]])) == 0.5
+    assert compare.difference(np.stack([first, second])) == 3.5 - 2.5
+
+
+def test_intervals(compare):
+    """Of a mean of normal numbers: about 1.96 standard errors on either side, and over seeds only within environments."""
+    scores = np.random.default_rng(0).normal(10, 2, 400)
+    mean = compare.estimate(lambda x, axis=-1: np.mean(x, axis=axis), scores)
+    error = scores.std() / 20
+    assert mean.low == pytest.approx(scores.mean() - 1.96 * error, abs=0.15 * error)
+    assert mean.high == pytest.approx(scores.mean() + 1.96 * error, abs=0.15 * error)
+    again = compare.estimate(lambda x, axis=-1: np.mean(x, axis=axis), scores)
+    assert (again.low, again.high) == (mean.low, mean.high)
+    assert compare.estimate(compare.iqm, scores[:2]).low is None
+    # Environments that differ a lot but have no spread within: stratified, the interval is a point.
+    apart = compare.estimate(compare.iqm, np.full(3, 0.0), np.full(3, 100.0))
+    assert (apart.low, apart.value, apart.high) == (50, 50, 50)
+    # Pairs: a constant advantage is certain however much the seeds differ.
+    pairs = np.stack([scores[:8], scores[:8] + 1])
+    advantage = compare.estimate(compare.difference, pairs)
+    np.testing.assert_allclose([advantage.low, advantage.value, advantage.high], 1.0)
+
+
+def test_curves_have_a_band_at_every_step(compare):
+    returns = np.random.default_rng(0).normal(size=(7, 5))
+    value, low, high = compare.estimate(compare.iqm, returns, n_resamples=500)
+    assert value.shape == low.shape == high.shape == (7,)
+    assert np.all(low < value)
+    assert np.all(value < high)
+    alone = compare.estimate(compare.iqm, returns[3], n_resamples=500)
+    assert (alone.low, alone.high) == pytest.approx((low[3], high[3]), abs=0.15)
+
+
+def test_against_rliable(compare):
+    rliable = pytest.importorskip("rliable.library")
+    from rliable import metrics
+
+    rng = np.random.default_rng(1)
+    tasks = 3
+    first, second = rng.normal(size=(10, tasks)), rng.normal(0.7, 1, size=(10, tasks))
+    assert compare.iqm(*first.T) == pytest.approx(metrics.aggregate_iqm(first))
+    pairs = [np.stack([first[:, task], second[:, task]]) for task in range(tasks)]
+    theirs = metrics.probability_of_improvement(second, first)
+    assert compare.improvement(*pairs) == pytest.approx(theirs)
+    points, intervals = rliable.get_interval_estimates(
+        {"first": first}, lambda scores: np.array([metrics.aggregate_iqm(scores)]), reps=5000
+    )
+    ours = compare.estimate(compare.iqm, *first.T)
+    assert float(ours.value) == pytest.approx(points["first"][0])
+    width = float(intervals["first"][1, 0] - intervals["first"][0, 0])
+    assert ours.high - ours.low == pytest.approx(width, rel=0.1)
+    points, intervals = rliable.get_interval_estimates({"both": (second, first)}, metrics.probability_of_improvement, reps=2000)
+    ours = compare.estimate(compare.improvement, *pairs)
+    width = float(intervals["both"][1, 0] - intervals["both"][0, 0])
+    assert ours.high - ours.low == pytest.approx(width, rel=0.25)
+
+
+def test_all_environments_in_one_number(compare):
+    """0 is the baseline's first evaluation, 1 its mean final return, whatever the environment's units."""
+    found = []
+    for env_id, scale, offset in (("A-v0", 10.0, 0.0), ("B-v0", 1000.0, -500.0)):
+        curves = {("a", s): {0: offset, 10: offset + scale * (1 + (s - 2) / 10)} for s in (1, 2, 3)}
+        curves |= {("b", s): {0: offset, 10: offset + scale * 1.5} for s in (1, 2, 3)}
+        found += evaluations(compare, curves, env_id)
+    report = compare.make_report(found)
+    assert report.final[compare.ALL]["a"].value == pytest.approx(1.0)
+    assert report.final[compare.ALL]["b"].value == pytest.approx(1.5)
+    assert report.better[compare.ALL]["b"].value == 1.0
+    assert [title.split(",")[0] for title, _, _ in report.tables] == ["all environments", "A-v0", "B-v0"]
+
+    flat = evaluations(compare, {("a", s): {0: 1.0, 10: 1.001} for s in (1, 2)} | {("b", 1): {0: 1.0, 10: 2.0}}, "C-v0")
+    report = compare.make_report(found + flat)
+    assert any("C-v0 is left out of the normalised score" in note for note in report.notes)
+    assert report.final[compare.ALL]["b"].value == pytest.approx(1.5)
+
+
+# ----------------------------------------------------------------------------------------------- what cannot be averaged
+
+
+def test_curves_of_different_length_are_cut_and_named(compare):
+    curves = align(compare, {("a", 1): {0: 0.0, 10: 1.0, 20: 2.0}, ("b", 1): {0: 0.0, 10: 5.0}})
+    assert curves.steps.tolist() == [0, 10]
+    np.testing.assert_allclose(curves.final("a"), [1.0])
+    assert "the curves end at different steps (10: b seed 1; 20: a seed 1); all are compared up to step 10" in curves.notes[0]
+
+
+def test_other_steps_are_interpolated_and_named(compare):
+    curves = align(compare, {("a", 1): {0: 0.0, 10: 1.0, 20: 2.0}, ("b", 1): {0: 0.0, 4: 4.0, 16: 16.0, 20: 0.0}})
+    np.testing.assert_allclose(curves.returns["episodic_return"]["b"][:, 0], [0.0, 10.0, 0.0])
+    assert curves.notes == ["A-v0: evaluated at other steps than a and interpolated linearly: b."]
+
+
+def test_no_common_steps(compare):
+    with pytest.raises(compare.UserError, match="no steps in common"):
+        align(compare, {("a", 1): {0: 0.0, 10: 1.0}, ("b", 1): {20: 0.0, 30: 4.0}})
+
+
+def test_a_missing_seed_is_named_and_pairs_use_the_common_ones(compare):
+    steps = {0: 0.0, 10: 1.0}
+    curves = {("a", s): {0: 0.0, 10: float(s)} for s in (1, 2, 3)} | {("b", s): {0: 0.0, 10: 10.0 + s} for s in (1, 3)}
+    aligned = align(compare, curves)
+    np.testing.assert_allclose(aligned.paired("a", "b", aligned.final), [[1, 3], [11, 13]])
+    assert aligned.notes == ["A-v0: b has no seed 2; where arms are compared, the seeds that both have count."]
+    strangers = align(compare, {("a", 1): steps, ("b", 2): steps})
+    assert strangers.paired("a", "b", strangers.final) is None
+
+
+def test_a_baseline_without_runs_is_named(compare):
+    report = compare.make_report(evaluations(compare, {("b", 1): {0: 0.0, 10: 1.0}}), ["a", "b"])
+    assert any("no finished run of a, the baseline" in note for note in report.notes)
+    assert "| b | 1 | 1.00 | 1.00 | 0.50 | - | - | - |" in compare.markdown(report)
+
+
+def test_an_evaluation_that_is_there_twice(compare):
+    found = evaluations(compare, {("a", 1): {0: 0.0, 10: 1.0}})
+    with pytest.raises(compare.UserError, match="A-v0, a, seed 1, step 10 is there twice: in test and in test"):
+        compare.make_report([*found, found[-1]])
+
+
+# ------------------------------------------------------------------------------------------------- other people's curves
+
+
+def test_a_baseline_from_csv_stands_beside_the_runs(script, tmp_path):
+    published = tmp_path / "published.csv"
+    rows = [f"{step},{1000 + step},{seed}" for seed in (1, 2, 3) for step in (0, 50, 100)]
+    published.write_text("\n".join(["step,episodic_return,seed", *rows]) + "\n")
+    run(*script, "--arms", "a", "--seeds", "1-3", "--from-csv", str(published))
+    table = (tmp_path / "out" / "table.md").read_text()
+    assert "| published | 3 | 1,100 [1,100, 1,100] |" in table
+    assert "interpolated linearly: published" in table
+    assert "P(better than a)" in table
+    assert "| 1.00 [1.00, 1.00] |" in table
+
+
+def test_curves_csv_is_such_a_file(script, compare, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run(*script, "--arms", "a", "bb", "--seeds", "1-3")
+    assert compare.main(["--from-csv", str(tmp_path / "out" / "curves.csv"), "--output", "again"]) == 0
+    assert (tmp_path / "again" / "table.md").read_bytes() == (tmp_path / "out" / "table.md").read_bytes()
+    assert (tmp_path / "again" / "curves.csv").read_bytes() == (tmp_path / "out" / "curves.csv").read_bytes()
+
+
+HEADER = "step,episodic_return,seed\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (HEADER + "0,1.0,1\n10,oops,1\n", "x.csv, line 3: episodic_return is 'oops', which is no finite number"),
+        (HEADER + "0,nan,1\n", "x.csv, line 2: episodic_return is 'nan'"),
+        (HEADER + "0,inf,1\n", "x.csv, line 2: episodic_return is 'inf'"),
+        (HEADER + "0,1.0\n", "x.csv, line 2: 2 fields, where the header has 3"),
+        (HEADER + "0,1.0,1,9\n", "x.csv, line 2: 4 fields"),
+        (HEADER + "0.5,1.0,1\n", "x.csv, line 2: step is '0.5', which is no whole number"),
+        (HEADER + "-1,1.0,1\n", "x.csv, line 2: step is '-1'"),
+        (HEADER + "0,1.0,one\n", "x.csv, line 2: seed is 'one'"),
+        (HEADER + "0,,1\n", "x.csv, line 2: episodic_return is ''"),
+        (HEADER + '0,"1.0,1\n', "x.csv"),
+        ("step,seed\n0,1\n", "x.csv has no column episodic_return; it has step, seed"),
+        (HEADER, "x.csv has no rows"),
+        ("", "x.csv is empty"),
+        (HEADER + "0,1.0,1\n0,2.0,1\n", "step 0 is there twice: in x.csv, line 2 and in x.csv, line 3"),
+        ("step,episodic_return,seed,arm\n0,1.0,1,\n", "line 2: env_id and arm must have a name"),
+    ],
+)
+def test_a_corrupt_csv_names_file_and_line(compare, tmp_path, monkeypatch, text, message):
+    monkeypatch.chdir(tmp_path)
+    Path("x.csv").write_text(text)
+    with pytest.raises(compare.UserError) as error:
+        compare.main(["--from-csv", "x.csv"])
+    assert message in str(error.value)
+    assert not list(tmp_path.rglob("curves.csv"))
+
+
+def test_a_csv_must_name_its_environment_where_there_are_several(compare, tmp_path):
+    (tmp_path / "x.csv").write_text(HEADER + "0,1.0,1\n")
+    with pytest.raises(compare.UserError, match="has no column env_id, and 2 environments are compared: A-v0, B-v0"):
+        compare.from_csv(tmp_path / "x.csv", ["A-v0", "B-v0"])
+
+
+def test_tracked_runs_are_the_same_curves(tmp_path):
+    """Offline W&B folders of the script's own runs, one of them resumed, and the comparison itself tracked."""
+    pytest.importorskip("wandb")
+    environment = {**os.environ, "WANDB_MODE": "offline", "WANDB_SILENT": "true"}
+    output, again = tmp_path / "out", tmp_path / "again"
+    tracked = ["none=--prior none --track", "random=--prior random --track"]
+    run(*QUICK, "--arms", *tracked, "--seeds", "1", "--total-timesteps", "600", "--output", str(output), env=environment)
+    run("--from-wandb", str(output), "--output", str(again), "--track", env=environment)
+    assert (again / "curves.csv").read_bytes() == (output / "curves.csv").read_bytes()
+    (table,) = again.rglob("*.table.json")
+    assert json.loads(table.read_text())["columns"][:3] == ["arm", "seeds", "final return"]
+    assert len(list(again.rglob("media/images/**/*.png"))) == 2
+
+
+def test_tracked_runs_on_a_server(compare, monkeypatch):
+    wandb = pytest.importorskip("wandb")
+
+    class Server:
+        class Tracked:
+            def __init__(self, name, config, history):
+                self.name, self.config, self.history = name, config, history
+
+            def scan_history(self, keys):
+                return [row for row in self.history if set(keys) <= set(row)]
+
+        def runs(self, project):
+            assert project == "me/mine"
+            history = [{"_step": s, "eval/episodic_return": s / 10, "eval/masked_return": 1.0} for s in (0, 10)]
+            config = {"env_id": "Hopper-v4", "seed": 3, "prior": "Hopper-v4", "total_timesteps": 10}
+            return [
+                self.Tracked("one", config, [*history, {"_step": 5, "charts/SPS": 1}]),
+                self.Tracked("cut", {**config, "seed": 4}, history[:1]),
+                self.Tracked("other", {"lr": 1}, []),
+            ]
+
+    monkeypatch.setattr(wandb, "Api", Server)
+    found = compare.from_wandb("me/mine")
+    assert [(e.env_id, e.arm, e.seed, e.step, e.returns) for e in found] == [
+        ("Hopper-v4", "llm", 3, step, {"episodic_return": step / 10, "masked_return": 1.0}) for step in (0, 10)
+    ]
+
+
+def test_arms_of_tracked_runs(compare):
+    for prior, arm in (
+        ("none", "none"),
+        ("Ant-v4", "llm"),
+        ("random", "random"),
+        ("expert:a/model.pt", "expert"),
+        ("b.py", "b"),
+    ):
+        assert compare.wandb_arm({"prior": prior, "env_id": "Ant-v4"}) == arm
+    assert compare.wandb_arm({"arm": "ra", "env_id": "Ant-v4"}) == "ra"
+
+
+# ------------------------------------------------------------------------------------------------------------ report
+
+
+def test_a_report_is_the_same_every_time(script, compare, tmp_path):
+    output = tmp_path / "out"
+    run(*script, "--arms", "a", "bb", "--seeds", "1-4", "--threshold", "420")
+    assert "steps to 420" in (output / "table.md").read_text()
+    before = {path: path.read_bytes() for path in output.iterdir() if path.suffix in (".md", ".csv", ".svg", ".html")}
+    for path in before:
+        if path.suffix != ".csv":
+            path.unlink()
+    assert compare.main(["--report-only", "--output", str(output)]) == 0
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_the_page_needs_no_other_file(script, tmp_path):
+    run(*script, "--arms", "a", "--seeds", "1-3")
+    page = (tmp_path / "out" / "index.html").read_text()
+    assert page.count("<svg") == page.count("</svg>") == 2
+    assert "<td>300 [200, 400]</td>" in page
+    for word in ('src="', "<script", "<link", "url(http"):
+        assert word not in page
+
+
+def test_the_committed_comparisons_are_what_their_curves_say(compare, tmp_path):
+    for curves in sorted((ROOT / "benchmarks" / "comparisons").glob("*/curves.csv")):
+        folder = tmp_path / curves.parent.name
+        folder.mkdir()
+        for name in ("curves.csv", "comparison.json"):
+            if (curves.parent / name).exists():
+                (folder / name).write_bytes((curves.parent / name).read_bytes())
+        compare.write_report(folder, None)
+        assert (folder / "table.md").read_bytes() == (curves.parent / "table.md").read_bytes()
