@@ -8,18 +8,18 @@
 #   python cleanrl_scripts/compare.py --env-ids Hopper-v4 Walker2d-v4 --arms none llm random expert --seeds 1-8 \
 #       --total-timesteps 300000 --learning-starts 5000               what it does not know itself goes to the script
 #
-# Many machines: the same command with --ray auto on a Ray cluster (pip install 'llmwrappers[ray]'). Under Slurm one line starts
-# cluster and comparison; the folder must be on a disk that all nodes share:
-#   srun --nodes=4 --ntasks-per-node=1 ray symmetric-run --address $(hostname):6379 --min-nodes 4 -- \
-#       python cleanrl_scripts/compare.py --ray auto ...
+# Many machines: the same command with --ray auto on a Ray cluster (pip install 'llmwrappers[ray]'); --output must be on a disk
+# that all nodes share. In a Slurm job script one line (Ray 2.49 or newer) starts the cluster, compares, and stops the cluster:
+#   srun --ntasks-per-node=1 ray symmetric-run --address $(hostname):6379 --min-nodes $SLURM_NNODES \
+#       --num-cpus $SLURM_CPUS_ON_NODE -- python cleanrl_scripts/compare.py --ray auto ...
 import csv
-import dataclasses
 import datetime
 import html
 import importlib.metadata
 import io
 import itertools
 import json
+import logging
 import math
 import os
 import platform
@@ -27,6 +27,7 @@ import re
 import shlex
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -45,7 +46,7 @@ import scipy.stats
 import tyro
 
 matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402
+import matplotlib.pyplot as plt
 
 FOLDER = Path(__file__).resolve().parent
 
@@ -162,7 +163,7 @@ def parse_arms(arms: Iterable[str], script: str) -> dict[str, list[str]]:
             raise UserError(f"--arms names {name} twice")
         if not has_flags and known is not None and name not in known:
             raise UserError(
-                f'--arms {name}: {script} has {", ".join(known)}; an arm of your own has its flags with it: "{name}=--prior ..."'
+                f'--arms {name}: {script} has {", ".join(known)}; give an arm of your own with its flags: "{name}=--prior ..."'
             )
         flags[name] = shlex.split(own) if has_flags else known[name] if known else ["--arm", name]
     return flags
@@ -189,6 +190,9 @@ def plan(args: Args, extra: list[str]) -> tuple[Path, list[Run]]:
         found = ", ".join(sorted(path.name for path in FOLDER.glob("*.py") if path.name != "compare.py"))
         raise UserError(f"--script {args.script}: no such script; {FOLDER} has {found}")
     seeds, arms = parse_seeds(args.seeds), parse_arms(args.arms, script.name)
+    args.env_ids = tuple(dict.fromkeys(args.env_ids))
+    if not arms:
+        raise UserError("--arms: name at least one")
     if args.total_timesteps < 1:
         raise UserError(f"--total-timesteps must be at least 1, got {args.total_timesteps}")
     if args.jobs is not None and args.jobs < 1:
@@ -283,8 +287,8 @@ def describe(output: Path, args: Args, script: str, arms: dict, seeds: list[int]
             for arm in set(arms) & set(before["arms"]):
                 if arms[arm] != before["arms"][arm]:
                     raise UserError(
-                        f"--arms {arm}={shlex.join(arms[arm])}: the comparison in {output} has {shlex.join(before['arms'][arm])}"
-                        "; give the arm another name"
+                        f"--arms {arm}={shlex.join(arms[arm])}: the comparison in {output} has "
+                        f"{shlex.join(before['arms'][arm])}; give the arm another name"
                     )
             now["env_ids"] = list(dict.fromkeys([*before["env_ids"], *now["env_ids"]]))
             now["arms"] = {**before["arms"], **arms}
@@ -298,9 +302,10 @@ def describe(output: Path, args: Args, script: str, arms: dict, seeds: list[int]
     write_atomically(path, json.dumps(now, indent=2) + "\n")
 
 
-def write_atomically(path: Path, text: str) -> None:
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(text, encoding="utf-8", newline="\n")
+def write_atomically(path: Path, data: str | bytes) -> None:
+    """So that one who reads it meanwhile, or another compare.py that writes the same, finds it whole."""
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    partial.write_bytes(data.encode() if isinstance(data, str) else data)
     os.replace(partial, path)
 
 
@@ -410,9 +415,14 @@ class RayPool:
         except ImportError:
             raise UserError(f"--ray {address}: Ray is not installed; pip install 'llmwrappers[ray]'") from None
         try:
+            host, _, port = address.rpartition(":")
+            if host and "/" not in host:
+                socket.create_connection((host, int(port)), timeout=10).close()  # ray.init would try for minutes
             # Ray hides the GPU from tasks that reserve none, unless told not to.
             environment = {"env_vars": {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}}
-            ray.init(address=address, log_to_driver=False, logging_level="error", runtime_env=environment)
+            handler = signal.getsignal(signal.SIGTERM)
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, runtime_env=environment)
+            signal.signal(signal.SIGTERM, handler)  # Ray sets its own
         except Exception as error:
             raise UserError(f"--ray {address}: {error} (`ray start --head` starts a cluster)") from None
         self.ray, self.token = ray, output / f".token-{uuid.uuid4().hex}"
@@ -524,6 +534,11 @@ class Display:
         self.drawn = len(lines) if self.is_live else 0
 
 
+def final_return(run: Run) -> float:
+    assert run.run_dir is not None
+    return json.loads((run.run_dir / "summary.json").read_text())["eval/episodic_return"]
+
+
 def choose_expert(run: Run, model: Path) -> str:
     """Keeps the model of the environment's best run of `none`; returns what is in the way."""
     if model.exists():
@@ -536,8 +551,7 @@ def choose_expert(run: Run, model: Path) -> str:
     if best is None:
         return "there is no finished run of `none` with a model.pt, which the expert would be"
     model.parent.mkdir(exist_ok=True)
-    shutil.copy(best, model.with_suffix(".partial"))
-    os.replace(model.with_suffix(".partial"), model)
+    write_atomically(model, best.read_bytes())
     return ""
 
 
@@ -581,7 +595,7 @@ def train(args: Args, output: Path, runs: list[Run]) -> int:
                     waiting.remove(run)
             for run, problem in pool.ended():
                 if not problem and run.is_finished:
-                    display.print(f"finished: {run.name}: return {status(run).episodic_return}")
+                    display.print(f"finished: {run.name}: return {final_return(run):.1f}")
                     continue
                 lines = "\n".join(tail(run.log).splitlines()[-12:])
                 if run.run_dir is None and not has_begun:
@@ -708,7 +722,7 @@ def wandb_arm(config: dict) -> str:
 
 
 def wandb_records(path: Path) -> Iterator:
-    """The records of a .wandb file: LevelDB's log format, blocks of 32 KiB with pieces of records, after a header of 7 bytes."""
+    """The records of a .wandb file: a header of 7 bytes, then LevelDB's log format, 32 KiB blocks of pieces of records."""
     from wandb.proto import wandb_internal_pb2
 
     data, record = path.read_bytes(), b""
@@ -772,7 +786,9 @@ def from_wandb(source: str) -> list[Evaluation]:
         if not history or not {"env_id", "seed"} <= set(config) or not {"arm", "prior"} & set(config):
             print(f"note: {source}: {name} is no run of the scripts with evaluations: left out")
             continue
-        if max(history) < config.get("total_timesteps", 0):
+        # PPO ends with its last whole rollout.
+        rollout = config.get("num_envs", 1) * config.get("num_steps", 1)
+        if max(history) <= config.get("total_timesteps", 0) - rollout:
             print(f"note: {source}: {name} ends at step {max(history)} of {config['total_timesteps']}: left out")
             continue
         for step, returns in sorted(history.items()):
@@ -858,9 +874,9 @@ def align(env_id: str, arms: list[str], evaluations: list[Evaluation]) -> Curves
             found.setdefault(ends(curve), []).append(f"{arm} seed {seed}")
         if len(found) > 1:
             where = "; ".join(f"{step:,}: {', '.join(names)}" for step, names in sorted(found.items()))
+            preposition = "from" if word == "begin" else "up to"
             notes.append(
-                f"{env_id}: the curves {word} at different steps ({where}); all are compared {'from' if word == 'begin' else 'up to'} "
-                f"step {common:,}."
+                f"{env_id}: the curves {word} at different steps ({where}); all are compared {preposition} step {common:,}."
             )
     grid = next(iter(plain.values()))
     steps = np.array([step for step in sorted(grid) if first <= step <= last])
@@ -874,7 +890,7 @@ def align(env_id: str, arms: list[str], evaluations: list[Evaluation]) -> Curves
     for arm in arms:
         if missing := [str(seed) for seed in everyone if seed not in raw[arm]]:
             notes.append(
-                f"{env_id}: {arm} has no seed {', '.join(missing)}; differences and probabilities use the seeds that both arms have."
+                f"{env_id}: {arm} has no seed {', '.join(missing)}; where arms are compared, the seeds that both have count."
             )
     returns: dict[str, dict[str, np.ndarray]] = {}
     for metric, arm in itertools.product(METRICS, arms):
@@ -884,6 +900,11 @@ def align(env_id: str, arms: list[str], evaluations: list[Evaluation]) -> Curves
             returns.setdefault(metric, {})[arm] = np.stack(columns, axis=1)
         elif columns:
             notes.append(f"{env_id}: {metric} of {arm} is not in all evaluations; it is left out.")
+    idle = [arm for arm, values in returns[PLAIN].items() if len(steps) > 1 and not np.ptp(values, axis=0).any()]
+    if idle:
+        notes.append(
+            f"{env_id}: nothing was learned: all evaluations are the same (is --learning-starts too late?): {', '.join(idle)}."
+        )
     beginnings = [curve[min(curve)] for (arm, _), curve in plain.items() if arm == arms[0]]
     return Curves(env_id, steps, {arm: sorted(raw[arm]) for arm in arms}, returns, float(np.mean(beginnings)), notes)
 
@@ -933,24 +954,23 @@ def estimate(statistic, *samples: np.ndarray, n_resamples: int = 10_000) -> Esti
 
 
 def amount(value: float) -> str:
-    """Four significant digits or so, with thousands separated."""
-    if abs(value) >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+    """Three significant digits or more, with thousands separated."""
+    digits = 0 if abs(value) >= 99.95 else 1 if abs(value) >= 9.995 else 2
+    return f"{round(value, digits) + 0.0:,.{digits}f}"  # + 0.0: no minus zero
 
 
 def with_interval(e: Estimate | None) -> str:
     if e is None:
-        return "–"
+        return "-"
     if e.low is None or e.high is None:
         return amount(float(e.value))
     return f"{amount(float(e.value))} [{amount(float(e.low))}, {amount(float(e.high))}]"
 
 
 def steps_to_threshold(steps: np.ndarray) -> str:
-    """The median over seeds, and how many reach the threshold if not all do."""
+    """The step by which half of the seeds have reached the threshold, and how many ever do if not all."""
     reached = int(np.isfinite(steps).sum())
-    median = float(np.median(steps))
+    median = float(np.quantile(steps, 0.5, method="lower"))
     text = f"{median:,.0f}" if math.isfinite(median) else "never"
     return text if reached == len(steps) else f"{text} ({reached} of {len(steps)} seeds)"
 
@@ -970,11 +990,14 @@ class Report:
 ALL = "all environments, normalised"
 
 
-def make_report(evaluations: list[Evaluation], threshold: float | None, notes: list[str]) -> Report:
-    arms = list(dict.fromkeys(e.arm for e in evaluations))
+def make_report(
+    evaluations: list[Evaluation], arms: Iterable[str] = (), threshold: float | None = None, notes: Iterable[str] = ()
+) -> Report:
+    """Tables and estimates; the baseline is the first of the arms, which are completed by those that have curves."""
+    arms = list(dict.fromkeys([*arms, *(e.arm for e in evaluations)]))
     env_ids = list(dict.fromkeys(e.env_id for e in evaluations))
     everything = [align(env_id, arms, [e for e in evaluations if e.env_id == env_id]) for env_id in env_ids]
-    report = Report(arms, everything, [], notes + [note for curves in everything for note in curves.notes], {}, {})
+    report = Report(arms, everything, [], [*notes, *(note for curves in everything for note in curves.notes)], {}, {})
     baseline = arms[0]
     few = sorted({f"{c.env_id}: {arm}" for c in everything for arm, seeds in c.seeds.items() if len(seeds) < 3})
     if few:
@@ -992,19 +1015,9 @@ def add_environment(report: Report, curves: Curves, baseline: str, threshold: fl
         report.notes.append(f"{curves.env_id}: no finished run of {baseline}, the baseline: nothing is compared with it.")
     limit = threshold if threshold is not None else float(curves.final(baseline).mean()) if has_baseline else None
     guided = [metric for metric in GUIDED if metric in curves.returns]
-    header = [
-        "arm",
-        "seeds",
-        "final return",
-        "mean",
-        "area under the curve",
-        f"steps to {'–' if limit is None else amount(limit)}",
-    ]
-    header += [
-        f"less that of {baseline}",
-        f"P(better than {baseline})",
-        *(f"final return {GUIDED[metric]}" for metric in guided),
-    ]
+    steps_to = "-" if limit is None else amount(limit)
+    header = ["arm", "seeds", "final return", "mean", "area under the curve", f"steps to {steps_to}"]
+    header += [f"less that of {baseline}", f"P(better than {baseline})", *(f"final return {GUIDED[m]}" for m in guided)]
     rows = []
     report.final[curves.env_id], report.better[curves.env_id] = {}, {}
     for arm, seeds in curves.seeds.items():
@@ -1016,11 +1029,11 @@ def add_environment(report: Report, curves: Curves, baseline: str, threshold: fl
             report.better[curves.env_id][arm] = better
         row = [arm, str(len(seeds)), with_interval(final), amount(float(curves.final(arm).mean()))]
         row += [with_interval(estimate(iqm, curves.area(arm)))]
-        row += ["–" if limit is None else steps_to_threshold(curves.steps_to(arm, limit))]
+        row += ["-" if limit is None else steps_to_threshold(curves.steps_to(arm, limit))]
         row += [with_interval(None if pair is None else estimate(difference, pair)), with_interval(better)]
         for metric in guided:
             has_metric = arm in curves.returns[metric]
-            row.append(with_interval(estimate(iqm, curves.final(arm, metric))) if has_metric else "–")
+            row.append(with_interval(estimate(iqm, curves.final(arm, metric))) if has_metric else "-")
         rows.append(row)
     report.tables.append((curves.env_id, header, rows))
 
@@ -1034,8 +1047,8 @@ def add_normalised(report: Report, baseline: str) -> None:
         zero, one = curves.first_return, float(curves.final(baseline).mean())
         if one - zero <= 0.01 * max(abs(zero), abs(one)):
             report.notes.append(
-                f"{curves.env_id} is left out of the normalised score: {baseline} goes from {amount(zero)} to {amount(one)} only, "
-                "so there is no scale to measure by."
+                f"{curves.env_id} is left out of the normalised score: {baseline} goes from {amount(zero)} to {amount(one)}, "
+                "which is no scale to measure by."
             )
             continue
         kept.append((curves, lambda arm, c=curves, zero=zero, one=one: (c.final(arm) - zero) / (one - zero)))
@@ -1053,7 +1066,7 @@ def add_normalised(report: Report, baseline: str) -> None:
         report.final[ALL][arm] = final
         row = [arm, str(sum(len(curves.seeds[arm]) for curves, _ in kept)), with_interval(final)]
         if arm == baseline or len(complete) < len(pairs):
-            row += ["–", "–"]
+            row += ["-", "-"]
         else:
             report.better[ALL][arm] = estimate(improvement, *complete)
             row += [with_interval(estimate(difference, *complete)), with_interval(report.better[ALL][arm])]
@@ -1067,14 +1080,14 @@ def explanation(report: Report) -> list[str]:
     sentences = [
         "Final return: the mean of the last tenth of a run's evaluations of the plain agent; over seeds the interquartile mean "
         "(of fewer than four seeds the mean). In brackets 95 % percentile bootstrap intervals, seeds resampled 10,000 times.",
-        f"Area under the curve: the mean of the whole curve. Steps to: the first evaluation that reaches that return, median over "
-        f"seeds. Less that of {baseline}, and the probability that a run is better than one of {baseline}: over the seeds that both "
-        "have, resampled in pairs.",
+        "Area under the curve: the mean of the whole curve. Steps to: the first evaluation by which half of the seeds have "
+        f"reached that return. Less that of {baseline}, and the probability that a run is better than one of {baseline}: over "
+        "the seeds that both have, resampled in pairs.",
     ]
     if ALL in report.final:
         sentences.append(
-            f"Normalised: 0 is the mean first evaluation of {baseline}, 1 its mean final return; seeds are resampled within each "
-            "environment."
+            f"Normalised: 0 is the mean first evaluation of {baseline}, 1 its mean final return; seeds are resampled within "
+            "each environment."
         )
     return sentences
 
@@ -1090,7 +1103,7 @@ def markdown(report: Report) -> str:
 # The colours of Okabe and Ito, which the colour-blind can tell apart; markers do so in grey.
 COLORS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
 MARKERS = "os^DvPX*"
-STYLE = {
+STYLE: dict = {
     "font.size": 9,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -1110,22 +1123,24 @@ def thousands(value: float, _=None) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:g}"
 
 
-def write_at_the_ends(axis, ends: list[tuple[float, str, str]]) -> None:
+def write_at_the_ends(axis, ends: list[tuple[float, str, dict]]) -> None:
     """Names the curves where they end, pushed apart where they would overlap."""
     low, high = axis.get_ylim()
-    gap, at = 0.075, -math.inf
-    positions = []
-    for value, text, color in sorted(ends):
-        at = max((value - low) / (high - low), at + gap)
-        positions.append((at, text, color))
-    over = max(0.0, at - 1.0)
-    for position, text, color in positions:
-        axis.text(1.02, position - over, text, color=color, transform=axis.transAxes, va="center")
+    ends, gap = sorted(ends, key=lambda end: end[0]), 0.075
+    positions = [(value - low) / (high - low) for value, _, _ in ends]
+    for _ in range(100):
+        for i in range(len(positions) - 1):
+            overlap = max(0.0, gap - (positions[i + 1] - positions[i]))
+            positions[i] -= overlap / 2
+            positions[i + 1] += overlap / 2
+    for position, (_, text, look) in zip(positions, ends, strict=True):
+        axis.plot(1.03, position, markersize=5, transform=axis.transAxes, clip_on=False, **look)
+        axis.text(1.06, position, text, transform=axis.transAxes, va="center")
 
 
 def curves_figure(report: Report):
     """One panel an environment: interquartile mean over seeds with its interval as a band."""
-    columns = min(3, len(report.curves))
+    columns = 2 if len(report.curves) == 4 else min(3, len(report.curves))
     rows = math.ceil(len(report.curves) / columns)
     figure, axes = plt.subplots(rows, columns, figsize=(4.2 * columns, 3.0 * rows + 0.3), squeeze=False, layout="constrained")
     used = set()
@@ -1140,16 +1155,17 @@ def curves_figure(report: Report):
                 look = style(report, arm)
                 dashed = {} if metric == PLAIN else {"linestyle": (0, (4, 2)), "linewidth": 1.0, "alpha": 0.8}
                 every = max(1, len(curves.steps) // 8)
+                every = (report.arms.index(arm) % every, every)  # so that markers of close curves do not hide each other
                 axis.plot(curves.steps, mean, **{"linewidth": 1.8, "markersize": 4, "markevery": every, **look, **dashed})
                 if metric == PLAIN:
-                    ends.append((float(mean[-1]), arm, look["color"]))
+                    ends.append((float(mean[-1]), arm, look))
                     if low is not None and high is not None:
                         axis.fill_between(curves.steps, low, high, color=look["color"], alpha=0.15, linewidth=0)
                 else:
                     used.add(GUIDED[metric])
         write_at_the_ends(axis, ends)
         axis.set(title=curves.env_id, xlabel="environment steps", ylabel="return")
-        axis.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(5))
+        axis.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(5, steps=[1, 2, 5, 10]))
         axis.xaxis.set_major_formatter(thousands)
         axis.yaxis.set_major_formatter(thousands)
     if used:
@@ -1159,28 +1175,28 @@ def curves_figure(report: Report):
 
 def summary_figure(report: Report):
     """Final returns, and below them the probability of being better than the baseline; points with intervals."""
-    titles = list(report.final)
-    height = 0.9 + 0.3 * len(report.arms)
-    figure, axes = plt.subplots(
-        2, len(titles), figsize=(max(4.2, 2.8 * len(titles)), 2 * height), squeeze=False, sharey="row", layout="constrained"
-    )
-    for column, title in enumerate(titles):
-        for axis, estimates in zip(axes[:, column], (report.final[title], report.better[title]), strict=True):
-            for arm, (value, low, high) in estimates.items():
-                y, look = -report.arms.index(arm), style(report, arm)
+    titles, rows = list(report.final), 2 if len(report.arms) > 1 else 1
+    size = (max(4.2, 2.8 * len(titles)), rows * (0.9 + 0.3 * len(report.arms)))
+    figure, axes = plt.subplots(rows, len(titles), figsize=size, squeeze=False, sharey="row", layout="constrained")
+    for row, (all_estimates, arms) in enumerate(((report.final, report.arms), (report.better, report.arms[1:]))[:rows]):
+        for axis, title in zip(axes[row], titles, strict=True):
+            for arm, (value, low, high) in all_estimates[title].items():
+                y, look = -arms.index(arm), style(report, arm)
                 if low is not None and high is not None:
                     axis.plot([low, high], [y, y], color=look["color"], linewidth=2.5, solid_capstyle="butt", alpha=0.6)
                 axis.plot(value, y, markersize=6, **look)
-            axis.set_yticks([-i for i in range(len(report.arms))], report.arms)
-            axis.set_ylim(0.5 - len(report.arms), 0.5)
+            axis.set_yticks([-index for index in range(len(arms))], arms)
+            axis.set_ylim(0.5 - len(arms), 0.5)
             axis.tick_params(axis="y", length=0)
             axis.grid(axis="x", alpha=0.25)
-        final, better = axes[:, column]
-        final.set(title=title.replace(", ", ",\n"), xlabel="final return" if title != ALL else "normalised final return")
-        final.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(4))
-        final.xaxis.set_major_formatter(thousands)
-        better.axvline(0.5, color="#777777", linewidth=0.8, linestyle=":")
-        better.set(xlim=(-0.03, 1.03), xlabel=f"P(better than {report.arms[0]})")
+            if row == 0:
+                label = "final return" if title != ALL else "normalised final return"
+                axis.set(title=title.replace(", ", ",\n"), xlabel=label)
+                axis.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(4, steps=[1, 2, 5, 10]))
+                axis.xaxis.set_major_formatter(thousands)
+            else:
+                axis.axvline(0.5, color="#777777", linewidth=0.8, linestyle=":")
+                axis.set(xlim=(-0.03, 1.03), xlabel=f"P(better than {report.arms[0]})")
     return figure
 
 
@@ -1199,7 +1215,7 @@ def html_page(report: Report, name: str, command: str | None, figures: dict[str,
 <html lang="en"><head><meta charset="utf-8"><title>{html.escape(name)}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <style>
-body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #222; background: #fff }}
+body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #222 }}
 table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; display: block; overflow-x: auto }}
 th, td {{ text-align: right; padding: .25rem .7rem; border-bottom: 1px solid #ddd }}
 th {{ vertical-align: bottom }} th:first-child, td:first-child {{ text-align: left }}
@@ -1236,15 +1252,17 @@ def write_report(folder: Path, threshold: float | None) -> Report:
         f"{env_id} {arm} seed {seed}" for env_id, arm, seed in itertools.product(*names) if (env_id, arm, seed) not in seen
     ]
     notes = [f"Not finished: {', '.join(missing)}."] if missing else []
-    report = make_report(evaluations, threshold, notes)
+    report = make_report(evaluations, description.get("arms", ()), threshold, notes)
     write_atomically(folder / "table.md", markdown(report))
-    figures = {}
+    figures: dict[str, str] = {}
     with matplotlib.rc_context(STYLE):
         for name, figure in (("curves", curves_figure(report)), ("summary", summary_figure(report))):
-            figure.savefig(folder / f"{name}.png")
-            figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
+            for kind, metadata in (("png", {}), ("svg", {"Date": None})):
+                data = io.BytesIO()
+                figure.savefig(data, format=kind, metadata=metadata)
+                write_atomically(folder / f"{name}.{kind}", data.getvalue())
             plt.close(figure)
-            figures[name] = (folder / f"{name}.svg").read_text(encoding="utf-8")
+            figures[name] = data.getvalue().decode()
     command = description.get("command")
     page = html_page(report, folder.name, command and f"python {shlex.join(command)}", figures)
     write_atomically(folder / "index.html", page)
@@ -1265,7 +1283,7 @@ def track(args: Args, folder: Path, report: Report) -> None:
             config=description_of(folder),
         )
         for title, header, rows in report.tables:
-            run.log({f"compare/{title}": wandb.Table(columns=header, data=rows)})
+            run.log({f"compare/{title}": wandb.Table(columns=[*header], data=rows)})
         run.log({f"compare/{name}": wandb.Image(str(folder / f"{name}.png")) for name in ("curves", "summary")})
         run.finish()
     except Exception as error:
