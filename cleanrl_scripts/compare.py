@@ -411,7 +411,7 @@ class RayPool:
 
     def __init__(self, address: str, output: Path):
         try:
-            import ray
+            import ray  # pyright: ignore[reportMissingImports]
         except ImportError:
             raise UserError(f"--ray {address}: Ray is not installed; pip install 'llmwrappers[ray]'") from None
         try:
