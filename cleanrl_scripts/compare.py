@@ -279,7 +279,7 @@ def describe(output: Path, args: Args, script: str, arms: dict, seeds: list[int]
             if different or by_name(extra) != by_name(before["flags"]):
                 name = different[0] if different else "flags"
                 option = f"--{name.replace('_', '-')} " if different else ""
-                given, had = (shlex.join(value) if different == [] else value for value in (now[name], before[name]))
+                given, had = (shlex.join(value) if not different else value for value in (now[name], before[name]))
                 raise UserError(
                     f"{option}{given or 'no other arguments'}: the comparison in {output} has {had or 'no other arguments'}; "
                     "give another --output"

@@ -41,7 +41,7 @@ from tqdm import tqdm
 
 from llmwrappers import CriticalStateRewarder, CriticalStates, LLMActionOverride, Trajectories, tables
 from llmwrappers.pong import locate
-from llmwrappers.tables import load_guidance, shipped_tables
+from llmwrappers.tables import GuidanceLookup, load_guidance, shipped_tables
 
 ARMS = ("none", "a", "r", "ra", "random", "rnd", "statemask")
 
@@ -189,8 +189,10 @@ def matched_info(env: gym.Env) -> str | None:
     return "objects" if len(env.observation_space.shape or ()) == 3 else None
 
 
-def guide(env: gym.Env, args: Args, guidance) -> gym.Env:
+def guide(env: gym.Env, args: Args, guidance, novelty: "Novelty | None" = None) -> gym.Env:
     """Lets the LLM take its part in an environment, as the arm says."""
+    if novelty:
+        return NoveltyBonus(env, novelty, guidance, args.alpha, args.patience_steps)
     if args.arm in ("a", "ra", "random"):
         env = LLMActionOverride(env, guidance, info_key=matched_info(env), patience_steps=args.patience_steps)
     if args.arm in ("r", "ra", "random"):
@@ -595,6 +597,7 @@ class PPO:
         squares, slopes = np.square(errors), errors
         if args.clip_vloss:
             clipped_errors = errors - change + np.minimum(np.maximum(change, -c), c)
+            # Not by the squares alone: inside the range they differ by rounding, which would stop the gradient.
             is_clipped = (np.abs(change) > c) & (np.square(clipped_errors) > squares)
             squares, slopes = np.where(is_clipped, np.square(clipped_errors), squares), np.where(is_clipped, 0.0, errors)
         network_delta = np.zeros((2, *outputs.shape), np.float32)
@@ -672,18 +675,21 @@ class Novelty:
 class NoveltyBonus(gym.Wrapper):
     """Adds alpha times the novelty of the state acted in, where that state is critical (LLM-RND)."""
 
-    def __init__(self, env: gym.Env, novelty: Novelty, guidance, alpha: float):
+    def __init__(self, env: gym.Env, novelty: Novelty, guidance, alpha: float, patience_steps: int):
         super().__init__(env)
-        self.novelty, self.guidance, self.alpha = novelty, guidance, alpha
+        self.novelty, self.alpha = novelty, alpha
+        self.lookup = GuidanceLookup(guidance, env, None, patience_steps)
 
     def reset(self, *, seed=None, options=None):
         self.observation, info = self.env.reset(seed=seed, options=options)
+        self.lookup.look(self.observation, info)
         return self.observation, info
 
     def step(self, action):
-        critical = self.guidance(self.observation) is not None
+        critical = self.lookup.count() is not None
         bonus = self.alpha * self.novelty(self.observation) if critical else 0.0
         self.observation, reward, terminated, truncated, info = self.env.step(action)
+        self.lookup.look(self.observation, info)
         info = {**info, "llm_reward": bonus, "critical": critical}
         return self.observation, float(reward) + bonus, terminated, truncated, info
 
@@ -750,14 +756,9 @@ def matchable(observations: np.ndarray) -> np.ndarray:
 
 
 def placed(table: CriticalStates, shown: Trajectories, held_out: Trajectories, order: np.ndarray) -> CriticalStates:
-    """The table at the first states in this order that are not neighbours in time, with the table's hit rate."""
-    chosen: list[int] = []
-    for distance in (3, 0):
-        chosen += [
-            int(step) for step in order if int(step) not in chosen and all(abs(step - other) > distance for other in chosen)
-        ][: len(table) - len(chosen)]
+    """The table at the first states in this order, with the table's hit rate."""
     held_out_states = matchable(held_out.observations)
-    moved = table.moved_to(matchable(shown.observations[chosen]))
+    moved = table.moved_to(matchable(shown.observations[order[: len(table)]]))
     return moved.calibrated(held_out_states, max(table.hit_rate(held_out_states), 1 / len(held_out_states)))
 
 
@@ -1021,7 +1022,7 @@ RANGES = {
         ),
     ),
     "finite and above 0": (lambda value: 0 < value < math.inf, ("learning_rate", "clip_coef", "max_grad_norm")),
-    "finite": (lambda value: math.isfinite(value), ("alpha",)),
+    "finite and at least 0": (lambda value: 0 <= value < math.inf, ("alpha",)),
     "in [0, 1]": (lambda value: 0 <= value <= 1, ("gamma", "gae_lambda")),
 }  # fmt: skip
 
@@ -1232,8 +1233,7 @@ def main(argv: list[str] | None = None) -> None:
     envs = []
     try:
         for _ in range(args.num_envs):
-            env = make_env(args)
-            envs.append(NoveltyBonus(env, novelty, guidance, args.alpha) if novelty else guide(env, args, guidance))
+            envs.append(guide(make_env(args), args, guidance, novelty))
         run(args, PPO(args, envs, agent, rng), novelty, guidance, eval_env, run_dir, arm)
     except OSError as error:
         raise UserError(
@@ -1259,9 +1259,9 @@ def run(args: Args, ppo: PPO, novelty: Novelty | None, guidance, eval_env: gym.E
     batch = args.num_envs * args.num_steps
     iterations = (args.pretrain_timesteps or args.total_timesteps) // batch
     total = iterations * batch
-    guided_env = guide(make_env(args), dataclasses.replace(args, patience_steps=0), guidance) if guidance else None
-    if args.arm not in ("a", "ra", "random"):
-        guided_env = None  # it would play as the plain agent does
+    guided_env = None  # elsewhere it would play as the plain agent does
+    if args.arm in ("a", "ra", "random"):
+        guided_env = guide(make_env(args), dataclasses.replace(args, patience_steps=0), guidance)
 
     global_step, next_checkpoint, csv_bytes, seconds = 0, args.checkpoint_every, 0, 0.0
     checkpoint_path = run_dir / "checkpoint.pt"
@@ -1352,6 +1352,8 @@ def run(args: Args, ppo: PPO, novelty: Novelty | None, guidance, eval_env: gym.E
         raise
     finally:
         metrics.file.close()
+        if guided_env:
+            guided_env.close()
 
 
 if __name__ == "__main__":

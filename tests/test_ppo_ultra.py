@@ -410,14 +410,15 @@ def test_critical_states_from_code(train, pretrained, tmp_path):
     assert values_of(run_dir, "ultra/hit_rate")
 
 
-def test_a_table_that_never_fires_is_an_error(ppo_ultra, train, pretrained, tmp_path):
+@pytest.mark.parametrize("arm", ["ra", "rnd"])
+def test_a_table_that_never_fires_is_an_error(ppo_ultra, train, pretrained, tmp_path, arm):
     table = CriticalStates.load(pretrained / "table.json")
     far = tmp_path / "far.json"
     table.moved_to(table.observations + 1e6).save(far)
     with pytest.raises(ppo_ultra.UserError, match=r"far\.json: no state was critical in the first 200 steps"):
         train(
             *PENDULUM, "--agent", str(pretrained / "agent.pt"), "--critical-states", str(far),
-            "--total-timesteps", "512", "--patience-steps", "200",
+            "--total-timesteps", "512", "--patience-steps", "200", "--arm", arm,
         )  # fmt: skip
 
 
@@ -512,6 +513,7 @@ def test_wrong_arguments_are_named(ppo_ultra, pretrained, tmp_path):
 
     base = starts_from(pretrained)
     assert "--gamma must be in [0, 1], got 1.5" in says(*base, "--gamma", "1.5")
+    assert "--alpha must be finite and at least 0, got -0.1" in says(*base, "--alpha", "-0.1")
     assert "--num-minibatches 3 must divide num_envs * num_steps = 1 * 128" in says(*base, "--num-minibatches", "3")
     assert "--total-timesteps 100 must be at least one rollout" in says(*base, "--total-timesteps", "100")
     assert "no agent is shipped for --env-id Acrobot-v1" in says("--env-id", "Acrobot-v1")
