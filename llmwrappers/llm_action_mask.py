@@ -49,7 +49,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         ``executed_action``: step, the action that the environment received, native units
 
     Args:
-        env: a bounded Box or a Discrete action space; any observation, handed to the prior as it is (a copy)
+        env: a bounded Box or a Discrete action space; any observation
         prior: a name of a shipped prior ("Ant-v4"), a path to a Python file that defines ``policy`` (see ``load_prior``),
             or a callable
         radius: half-width as a fraction of half the action range, in (0, 2]; 2 is the whole space around any centre
@@ -58,12 +58,14 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         gate: "step" or "episode", how often the gate is drawn
         candidate: which of a shipped prior's candidates; its default candidate if None
         isolation: where the code of a name or a path is played, "inprocess" or in a locked "process" of its own
+        prior_input: what the prior is handed, as it is (a copy): the observation if None; "ram", Atari's RAM, uint8 (128,);
+            "simulator", MuJoCo's ``qpos`` and ``qvel`` in one float64 array; or the key of an entry of every ``info``
 
     Raises:
         gymnasium.error.InvalidBound: ``radius`` outside (0, 2]
         gymnasium.error.InvalidProbability: ``mask_epsilon`` outside [0, 1]
         ValueError: an action space without finite bounds, a second mask, unknown ``mapping``, ``gate``, ``prior``,
-            ``candidate`` or ``isolation``
+            ``candidate`` or ``isolation``, a ``prior_input`` that the environment does not have
         PolicyRejected: a prior whose code could do more than compute
         TypeError: an action space that is neither Box nor Discrete
 
@@ -93,6 +95,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         gate: str = "step",
         candidate: int | None = None,
         isolation: str = "inprocess",
+        prior_input: str | None = None,
     ):
         space = env.action_space
         if isinstance(space, Box):
@@ -114,12 +117,19 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
             raise ValueError(f"gate must be 'step' or 'episode', got {gate!r}")
         if env.has_wrapper_attr("native_action_space"):
             raise ValueError(f"env has an LLMActionMask already, got {env}")
+        if prior_input == "ram" and not hasattr(env.unwrapped, "ale"):
+            raise ValueError(f"prior_input='ram' needs an Atari environment (env.unwrapped.ale), got {env}")
+        if prior_input == "simulator" and not hasattr(getattr(env.unwrapped, "data", None), "qpos"):
+            raise ValueError(f"prior_input='simulator' needs a MuJoCo environment (env.unwrapped.data.qpos), got {env}")
         # What a spec can hold: JSON's types.
         prior, radius = os.fspath(prior) if isinstance(prior, os.PathLike) else prior, float(radius)
         self.mask_epsilon = mask_epsilon
         action_dim = space.shape if isinstance(space, Box) else int(space.n)
-        if isolation == "process" and env.observation_space.shape is None:
-            raise ValueError(f"isolation='process' needs observations that are arrays, got {env.observation_space}")
+        if isolation == "process" and prior_input is None and env.observation_space.shape is None:
+            raise ValueError(
+                "isolation='process' needs observations that are arrays, or a prior_input that is one, "
+                f"got {env.observation_space}"
+            )
         self._prior = load_prior(prior, candidate, isolation, action_dim)
 
         RecordConstructorArgs.__init__(
@@ -131,12 +141,14 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
             gate=gate,
             candidate=candidate,
             isolation=isolation,
+            prior_input=prior_input,
         )
         gym.Wrapper.__init__(self, env)
 
         self.radius = radius
         self.mapping = mapping
         self.gate = gate
+        self.prior_input = prior_input
         self.prior_faults = 0
         self.prior_faults_in_a_row = 0
         self.native_action_space = space
@@ -186,7 +198,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         return observation, reward, terminated, truncated, info
 
     def bounds(self, observation) -> tuple[NDArray, NDArray]:
-        """Returns the native interval around the prior's action at an observation; override it for another rule."""
+        """Returns the native interval around the prior's action at what it is handed; override it for another rule."""
         center = np.asarray(self._prior(observation), dtype=np.float64)
         if center.shape != self._shape:
             raise ValueError(f"the prior returned shape {center.shape}, the action space has {self._shape}")
@@ -198,7 +210,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         return interval_around(center, self._native_radius, low, high)
 
     def allowed_actions(self, observation) -> NDArray[np.int8]:
-        """Returns the mask (n,) over a Discrete space of the actions that the prior allows at an observation."""
+        """Returns the mask (n,) over a Discrete space of the actions that the prior allows at what it is handed."""
         space, answer = self.native_action_space, self._prior(observation)
         assert isinstance(space, Discrete)
         if isinstance(answer, set | frozenset):
@@ -252,7 +264,9 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
     def _mask_next_action(self, observation, info: dict[str, Any]) -> None:
         """Sets the bounds of the next action and writes them into its info."""
         applies = self._draw_gate() if self.gate == "step" else self._episode_gate
-        mask = self._ask_prior(observation) if applies and self.prior_faults_in_a_row < MAX_FAULTS_IN_A_ROW else None
+        mask = None
+        if applies and self.prior_faults_in_a_row < MAX_FAULTS_IN_A_ROW:
+            mask = self._ask_prior(observation if self.prior_input is None else self._read_prior_input(info))
         if isinstance(self.native_action_space, Discrete):
             self._allowed = self._all_allowed if mask is None else mask
             info["action_mask"] = self._allowed.copy()
@@ -261,6 +275,20 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
             info["action_low"], info["action_high"] = np.array(self._interval[0]), np.array(self._interval[1])
         info["mask_active"] = mask is not None
         info["prior_faults"] = self.prior_faults
+
+    def _read_prior_input(self, info: dict[str, Any]) -> Any:
+        """What the prior is handed instead of the observation that the environment has just returned."""
+        simulator: Any = self.unwrapped
+        if self.prior_input == "ram":
+            return simulator.ale.getRAM()
+        if self.prior_input == "simulator":
+            return np.concatenate([simulator.data.qpos, simulator.data.qvel])
+        if self.prior_input not in info:
+            raise ValueError(
+                "prior_input must be None, 'ram', 'simulator' or a key of every info, "
+                f"got {self.prior_input!r}; info has {sorted(info)}"
+            )
+        return info[self.prior_input]
 
     def _ask_prior(self, observation) -> Any:
         """The prior's bounds or allowed actions at an observation; None if it made a fault."""

@@ -1,14 +1,18 @@
 """LLMActionMask, seen from outside, from the environment below it and from the prior."""
 
 import contextlib
+import os
+import pickle
 
 import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import InvalidBound, InvalidProbability
 from gymnasium.spaces import Box, Discrete, MultiBinary
 from gymnasium.spaces import Dict as DictSpace
-from gymnasium.wrappers import RescaleAction
+from gymnasium.utils.env_checker import data_equivalence
+from gymnasium.wrappers import RescaleAction, TransformObservation
 
 from llmwrappers import LLMActionMask, interval_around, to_native
 
@@ -265,6 +269,154 @@ class TestObservation:
         assert masked.reset()[1]["action_low"] == 0.25
 
 
+class Spoiling:
+    """A prior that keeps what it is handed, and then writes into it."""
+
+    def __init__(self, answer):
+        self.answer = answer
+        self.inputs = []
+
+    def __call__(self, given):
+        self.inputs.append(given.copy())
+        given[...] = 99
+        return self.answer
+
+
+class Telling(Recorder):
+    """Observes a dict without arrays; tells the number of the step in info."""
+
+    def __init__(self, **always):
+        super().__init__(Box(-1.0, 1.0, (1,)), {"step": 0})
+        self.observation_space = DictSpace(step=Discrete(1))
+        self.always = always
+
+    def _info(self):
+        return {"objects": np.array([len(self.received) / 8, 0.5]), **self.always}
+
+    def reset(self, **kwargs):
+        return super().reset(**kwargs)[0], self._info()
+
+    def step(self, action):
+        return *super().step(action)[:4], self._info()
+
+
+def pendulum(steps=1000):
+    return gym.make("InvertedPendulum-v5", max_episode_steps=steps, disable_env_checker=True)
+
+
+def blind(env):
+    """The environment, of which the agent sees nothing."""
+    return TransformObservation(env, lambda observation: np.zeros(1), Box(0.0, 0.0, (1,), np.float64))
+
+
+def balanced(env, radius=0.5, prior_input=None):
+    """A mask whose prior can balance the pole."""
+    return LLMActionMask(env, "InvertedPendulum-v4", radius, candidate=2, prior_input=prior_input)
+
+
+def run_vector(vector, make):
+    """Returns the infos of 25 steps of two environments that autoreset in the same step."""
+    envs = vector([make, make], autoreset_mode=gym.vector.AutoresetMode.SAME_STEP)
+    try:
+        infos = [envs.reset(seed=0)[1]]
+        rng = np.random.default_rng(0)
+        infos += [envs.step(rng.uniform(-1, 1, (2, 1)).astype(np.float32))[4] for _ in range(25)]
+    finally:
+        envs.close()
+    return infos
+
+
+class TestPriorInput:
+    def test_simulator_is_the_state_of_the_observation(self):
+        pytest.importorskip("mujoco")
+        prior = Spoiling(np.zeros(1))
+        masked, plain = LLMActionMask(blind(pendulum()), prior, radius=2.0, prior_input="simulator"), pendulum()
+        rng = np.random.default_rng(0)
+        seen = []
+        for episode in range(2):
+            seed = 5 if episode == 0 else None
+            assert masked.reset(seed=seed)[0] == 0
+            seen.append(plain.reset(seed=seed)[0])
+            for _ in range(5):
+                x = rng.uniform(-1, 1, 1).astype(np.float32)
+                executed = masked.step(x)[4]["executed_action"]
+                seen.append(plain.step(executed)[0])
+        # InvertedPendulum observes its whole state; equal ones show, too, that the prior could not write into it.
+        np.testing.assert_array_equal(prior.inputs, seen)
+        assert {array.dtype for array in prior.inputs} == {np.dtype(np.float64)}
+
+    def test_ram_is_the_state_of_the_observation(self):
+        gym.register_envs(pytest.importorskip("ale_py"))
+        prior = Spoiling({3})
+        masked = LLMActionMask(gym.make("ALE/Pong-v5", obs_type="grayscale"), prior, prior_input="ram")
+        plain = gym.make("ALE/Pong-v5", obs_type="ram")
+        masked.reset(seed=5)
+        seen = [plain.reset(seed=5)[0]]
+        for _ in range(40):
+            masked.step(0)
+            seen.append(plain.step(3)[0])
+        np.testing.assert_array_equal(prior.inputs, seen)
+        assert {(array.dtype, array.shape) for array in prior.inputs} == {(np.dtype(np.uint8), (128,))}
+
+    def test_any_other_string_is_a_key_of_info(self):
+        prior = Spoiling(np.zeros(1))
+        masked = LLMActionMask(Telling(), prior, prior_input="objects")
+        infos = [masked.reset()[1], *(masked.step(np.zeros(1, np.float32))[4] for _ in range(3))]
+        expected = [[0.0, 0.5], [0.125, 0.5], [0.25, 0.5], [0.375, 0.5]]
+        assert [array.tolist() for array in prior.inputs] == [info["objects"].tolist() for info in infos] == expected
+
+    def test_a_missing_key_is_an_error_and_no_fault_of_the_prior(self):
+        prior = Prior(np.zeros(1))
+        masked = LLMActionMask(Telling(), prior, prior_input="object")
+        with pytest.raises(ValueError, match=r"prior_input must be .* key of every info, got 'object'; info has \['objects'\]"):
+            masked.reset()
+        assert (masked.prior_faults, prior.calls) == (0, 0)
+
+    @pytest.mark.skipif(os.name != "posix", reason="the process is locked by POSIX limits")
+    def test_a_process_needs_an_array_only_where_the_prior_looks(self, tmp_path):
+        path = tmp_path / "policy.py"
+        path.write_text("def policy(obs):\n    return [obs[0] + obs[1]]")
+        with pytest.raises(ValueError, match=r"arrays, or a prior_input that is one, got Dict\('step': Discrete"):
+            LLMActionMask(Telling(), path, isolation="process")
+        masked = LLMActionMask(Telling(), path, radius=0.125, isolation="process", prior_input="objects")
+        masked.reset()
+        info = masked.step(np.zeros(1, np.float32))[4]
+        assert (info["action_low"], info["action_high"], info["prior_faults"]) == (0.5, 0.75, 0)
+        masked._prior.close()
+
+    def test_the_prior_balances_what_the_agent_does_not_see(self):
+        pytest.importorskip("mujoco")
+        masked = balanced(blind(pendulum()), radius=0.01, prior_input="simulator")
+        masked.reset(seed=0)
+        for _ in range(200):
+            _, _, terminated, _, info = masked.step(np.zeros(1, np.float32))
+            assert (terminated, info["mask_active"], info["prior_faults"]) == (False, True, 0)
+
+    def test_a_spec_and_a_pickle_rebuild_it(self):
+        pytest.importorskip("mujoco")
+        masked = balanced(pendulum(), prior_input="simulator")
+        assert masked.spec is not None
+        again = gym.make(EnvSpec.from_json(masked.spec.to_json()))
+        copied = pickle.loads(pickle.dumps(masked))
+        first = masked.reset(seed=3)[1]
+        assert first["mask_active"]
+        for env in (again, copied):
+            assert env.get_wrapper_attr("prior_input") == "simulator"
+            assert data_equivalence(env.reset(seed=3)[1], first, exact=True)
+
+    # From Python 3.12 on a fork warns where another library has started threads.
+    @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+    @pytest.mark.parametrize("vector", [gym.vector.SyncVectorEnv, gym.vector.AsyncVectorEnv])
+    def test_bounds_in_vector_environments_are_those_of_a_prior_that_sees_the_observation(self, vector):
+        pytest.importorskip("mujoco")
+        unseen = run_vector(vector, lambda: balanced(blind(pendulum(steps=10)), prior_input="simulator"))
+        seen = run_vector(vector, lambda: balanced(pendulum(steps=10)))
+        assert [infos.pop("final_obs", None) is not None for infos in unseen + seen].count(True) == 4
+        assert data_equivalence(unseen, seen, exact=True)
+        assert [step for step, infos in enumerate(unseen) if "final_info" in infos] == [10, 20]
+        assert len({infos["action_low"][row].item() for infos in unseen for row in range(2)}) > 20
+
+
 class TestGate:
     @pytest.mark.parametrize("epsilon", [0.1, 0.5, 0.9])
     def test_per_step_it_is_open_as_often_as_epsilon_says(self, epsilon):
@@ -513,6 +665,8 @@ class TestConstructor:
             ({"candidate": 2}, ValueError, r"got candidate=2"),
             ({"prior": "missing.py"}, FileNotFoundError, r"missing\.py"),
             ({"prior": 3}, TypeError, r"prior must be .*got 3 of type int"),
+            ({"prior_input": "ram"}, ValueError, r"'ram' needs an Atari environment \(env.unwrapped.ale\), got <.*Echo"),
+            ({"prior_input": "simulator"}, ValueError, r"'simulator' needs a MuJoCo environment .*, got <.*Echo"),
         ],
     )
     def test_wrong_arguments(self, arguments, error, message):
