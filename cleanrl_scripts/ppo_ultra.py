@@ -7,6 +7,7 @@
 #           next_obs, reward, info = env.step(a)        in a critical state LLMActionOverride plays the LLM's action and
 #           a = info["executed_action"]                 CriticalStateRewarder adds alpha * the LLM's reward
 #           store obs, a, log policy(a | obs), reward   the executed action, with its own log-probability
+#       worth[entry] <- advantages where its action was played, less those where it was withheld;  what does harm falls silent
 #       advantages <- GAE;  for every epoch and minibatch: policy <- clipped objective, values <- clipped squared error
 #   evaluate the plain agent, without the LLM's part in it: the headline
 import csv
@@ -39,11 +40,12 @@ from gymnasium.spaces import Box, Discrete
 from torch.utils.tensorboard import SummaryWriter
 from tqdm import tqdm
 
-from llmwrappers import CriticalStateRewarder, CriticalStates, LLMActionOverride, Trajectories, tables
+from llmwrappers import CriticalStateRewarder, CriticalStates, EntryWorth, LLMActionOverride, Trajectories, tables
 from llmwrappers.pong import locate
-from llmwrappers.tables import GuidanceLookup, load_guidance, shipped_tables
+from llmwrappers.tables import GuidanceLookup, entry_count, load_guidance, shipped_tables
 
 ARMS = ("none", "a", "r", "ra", "random", "rnd", "statemask")
+ACTING_ARMS = ("a", "ra", "random")
 
 
 @dataclass
@@ -135,6 +137,9 @@ class Args:
     """weight of the LLM's reward, and of the novelty bonus (0.5 in Pong)"""
     shaping: Literal["paper", "potential"] = "paper"
     """the LLM's reward as it is, or as a potential, which leaves the optimal policy what it was"""
+    withhold: float = 0.25
+    """probability that the agent's own action is played in a critical state, which tells what the LLM's is worth there; entries
+    that cost return fall silent. 0: all speak to the end. Only for a, ra and random"""
     patience_steps: int = 20_000
     """steps of an environment after which critical states that never occurred are an error"""
     statemask_timesteps: int = 50_000
@@ -193,8 +198,10 @@ def guide(env: gym.Env, args: Args, guidance, novelty: "Novelty | None" = None) 
     """Lets the LLM take its part in an environment, as the arm says."""
     if novelty:
         return NoveltyBonus(env, novelty, guidance, args.alpha, args.patience_steps)
-    if args.arm in ("a", "ra", "random"):
-        env = LLMActionOverride(env, guidance, info_key=matched_info(env), patience_steps=args.patience_steps)
+    if args.arm in ACTING_ARMS:
+        env = LLMActionOverride(
+            env, guidance, info_key=matched_info(env), patience_steps=args.patience_steps, withhold=args.withhold
+        )
     if args.arm in ("r", "ra", "random"):
         env = CriticalStateRewarder(
             env, guidance, args.alpha, args.shaping, args.gamma, info_key=matched_info(env), patience_steps=args.patience_steps
@@ -489,8 +496,9 @@ class PPO:
         dtype = np.uint8 if agent.images else np.float32
         self.observations = np.zeros((steps, n, *agent.observation_shape), dtype)
         self.actions = np.zeros((steps, n, *agent.policy.shape), agent.policy.dtype)
-        self.log_probs, self.rewards, self.values = np.zeros((3, steps, n), np.float32)
-        self.dones = np.zeros((steps, n), bool)
+        self.log_probs, self.rewards, self.own_rewards, self.values = np.zeros((4, steps, n), np.float32)
+        self.dones, self.overridden = np.zeros((2, steps, n), bool)
+        self.entries = np.zeros((steps, n), np.int64)
         self.current = np.zeros((n, *agent.observation_shape), dtype)
         self.discounted_returns = [0.0] * n
         self.episodes = [Episode() for _ in envs]
@@ -516,35 +524,40 @@ class PPO:
             actions = policy.sample(outputs, network.extra, self.rng)
             for i, env in enumerate(self.envs):
                 observation, reward, terminated, truncated, info = env.step(policy.native(actions[i]))
-                if info.get("action_overridden"):
+                self.overridden[step, i] = info.get("action_overridden", False)
+                self.entries[step, i] = info.get("critical_entry", -1)
+                if self.overridden[step, i]:
                     # The learner credits what was done, not what it proposed.
                     actions[i] = info["executed_action"]
                 reward = float(reward)
+                own_reward = reward - info.get("llm_reward", 0.0)
                 self.episodes[i].add(reward, info)
                 self.discounted_returns[i] = self.discounted_returns[i] * args.gamma + reward
                 agent.returns.update(self.discounted_returns[i])
-                reward = min(max(reward * float(agent.returns.inverse_std), -10.0), 10.0)
+                scale = float(agent.returns.inverse_std)
+                reward, own_reward = min(max(reward * scale, -10.0), 10.0), min(max(own_reward * scale, -10.0), 10.0)
                 self.dones[step, i] = terminated or truncated
                 if terminated or truncated:
                     if not terminated:
-                        reward += args.gamma * agent.value(observation)
+                        at_its_end = args.gamma * agent.value(observation)
+                        reward, own_reward = reward + at_its_end, own_reward + at_its_end
                     finished.append(self.episodes[i])
                     self._reset(i)
                 else:
                     self.current[i] = agent.normalized(observation, update=True)
-                self.rewards[step, i] = reward
+                self.rewards[step, i], self.own_rewards[step, i] = reward, own_reward
             self.actions[step], self.values[step] = actions, values[:, 0]
             self.log_probs[step] = policy.log_prob(outputs, network.extra, self.actions[step])
         return finished
 
-    def advantages(self) -> np.ndarray:
+    def advantages(self, rewards: np.ndarray) -> np.ndarray:
         """Generalised advantage estimates (steps, envs); an episode at hand goes on with its value."""
         args = self.args
         next_values = self.agent.network.forward(self.current)[1, :, 0]
-        advantages = np.zeros_like(self.rewards)
+        advantages = np.zeros_like(rewards)
         for i in range(len(self.envs)):
             advantage, next_value = 0.0, float(next_values[i])
-            columns = (self.rewards[:, i].tolist(), self.values[:, i].tolist(), self.dones[:, i].tolist())
+            columns = (rewards[:, i].tolist(), self.values[:, i].tolist(), self.dones[:, i].tolist())
             estimates = []
             for reward, value, done in zip(*map(reversed, columns), strict=True):
                 alive = args.gamma * (not done)
@@ -554,10 +567,16 @@ class PPO:
             advantages[:, i] = estimates[::-1]
         return advantages
 
+    def tell(self, worth: EntryWorth) -> None:
+        """Records what came of the steps in critical states, by the environment's own reward and in its units."""
+        advantages = self.advantages(self.own_rewards) / self.agent.returns.inverse_std
+        for place in zip(*np.nonzero(self.entries >= 0), strict=True):
+            worth.record(int(self.entries[place]), bool(self.overridden[place]), float(advantages[place]))
+
     def update(self, learning_rate: float) -> None:
         """The epochs of one iteration."""
         args = self.args
-        advantages = self.advantages()
+        advantages = self.advantages(self.rewards)
         batch = [self.observations, self.actions, self.log_probs, advantages, advantages + self.values, self.values]
         batch = [array.reshape(-1, *array.shape[2:]) for array in batch]
         size = len(batch[0])
@@ -811,6 +830,16 @@ def record(agent: Agent, args: Args, episodes: int) -> Trajectories:
     )
 
 
+def entries_of(worth: EntryWorth, guidance) -> list[dict]:
+    """What each entry was worth, with what the LLM said there and where in its episodes that was."""
+    rows = worth.table()
+    if isinstance(guidance, CriticalStates):
+        notes = guidance.notes or ({},) * len(rows)
+        for row, action, reward, note in zip(rows, guidance.actions.tolist(), guidance.rewards.tolist(), notes, strict=True):
+            row |= {"action": action, "reward": reward} | {name: note[name] for name in ("episode", "step") if name in note}
+    return rows
+
+
 def fidelity(args: Args, agent: Agent, guidance) -> str:
     """What a random action costs at the critical states, and at as many random ones: StateMask's test of an explanation.
 
@@ -1024,6 +1053,7 @@ RANGES = {
     "finite and above 0": (lambda value: 0 < value < math.inf, ("learning_rate", "clip_coef", "max_grad_norm")),
     "finite and at least 0": (lambda value: 0 <= value < math.inf, ("alpha",)),
     "in [0, 1]": (lambda value: 0 <= value <= 1, ("gamma", "gae_lambda")),
+    "in [0, 1)": (lambda value: 0 <= value < 1, ("withhold",)),
 }  # fmt: skip
 
 
@@ -1088,7 +1118,7 @@ def resumed_args(run_dir: str, argv: list[str] | None) -> Args:
     path = Path(run_dir) / "args.json"
     try:
         description = json.loads(path.read_text())
-        saved = Args(**description["args"])
+        saved = Args(**{"withhold": 0.0, **description["args"]})  # a run that was begun before there was --withhold
         saved = dataclasses.replace(saved, resume=run_dir, wandb_tags=tuple(saved.wandb_tags))
         args = tyro.cli(Args, args=argv, default=saved)
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -1259,12 +1289,19 @@ def run(args: Args, ppo: PPO, novelty: Novelty | None, guidance, eval_env: gym.E
     batch = args.num_envs * args.num_steps
     iterations = (args.pretrain_timesteps or args.total_timesteps) // batch
     total = iterations * batch
-    guided_env = None  # elsewhere it would play as the plain agent does
-    if args.arm in ("a", "ra", "random"):
-        guided_env = guide(make_env(args), dataclasses.replace(args, patience_steps=0), guidance)
+    guided_env = worth = None  # elsewhere it would play as the plain agent does
+    if args.arm in ACTING_ARMS:
+        guided_env = guide(make_env(args), dataclasses.replace(args, patience_steps=0, withhold=0.0), guidance)
+        # An entry is met a few times a rollout and does little: what it is worth takes hundreds of rollouts to show.
+        worth = EntryWorth(entry_count(guidance), discount=0.999) if args.withhold else None
 
     global_step, next_checkpoint, csv_bytes, seconds = 0, args.checkpoint_every, 0, 0.0
     checkpoint_path = run_dir / "checkpoint.pt"
+
+    def silence(worth: EntryWorth) -> None:
+        for env in filter(None, (*ppo.envs, guided_env)):
+            env.set_wrapper_attr("silent", worth.silent, force=False)
+
     if checkpoint_path.exists():
         try:
             checkpoint = torch.load(checkpoint_path, weights_only=True)
@@ -1273,6 +1310,9 @@ def run(args: Args, ppo: PPO, novelty: Novelty | None, guidance, eval_env: gym.E
             rng.bit_generator.state = json.loads(checkpoint["rng"])
             if novelty:
                 novelty.load_state(checkpoint["novelty"])
+            if worth:
+                worth.load_state(checkpoint["worth"])
+                silence(worth)
         except Exception as error:
             raise UserError(f"--resume {run_dir}: its checkpoint is damaged or of another run: {error}") from None
         next_checkpoint = global_step + args.checkpoint_every
@@ -1286,6 +1326,7 @@ def run(args: Args, ppo: PPO, novelty: Novelty | None, guidance, eval_env: gym.E
             "agent": agent.state(),
             "rng": json.dumps(rng.bit_generator.state),
             "novelty": novelty and novelty.state(),
+            "worth": worth and worth.state(),
         }
         write_atomically(checkpoint_path, serialize(state))
 
@@ -1315,6 +1356,10 @@ def run(args: Args, ppo: PPO, novelty: Novelty | None, guidance, eval_env: gym.E
         while global_step < total:
             learning_rate = args.learning_rate * (1.0 - global_step / total if args.anneal_lr else 1.0)
             episodes = ppo.collect()
+            if worth:
+                ppo.tell(worth)
+                if worth.look():
+                    silence(worth)
             ppo.update(learning_rate)
             if novelty:
                 novelty.update(learning_rate)
@@ -1322,6 +1367,8 @@ def run(args: Args, ppo: PPO, novelty: Novelty | None, guidance, eval_env: gym.E
             for episode in episodes:
                 metrics.log(global_step, episode.metrics(guided=guidance is not None))
                 last_return = episode.episodic_return
+            if worth:
+                metrics.log(global_step, {"ultra/silent_entries": len(worth.silent), "ultra/advantage": worth.advantage})
             metrics.log(global_step, {**ppo.metrics, "charts/SPS": progress.steps_per_second(global_step)})
             progress.update(global_step, last_return)
             if global_step // args.eval_every > (global_step - batch) // args.eval_every and global_step < total:
@@ -1332,6 +1379,9 @@ def run(args: Args, ppo: PPO, novelty: Novelty | None, guidance, eval_env: gym.E
                 next_checkpoint = global_step + args.checkpoint_every
 
         evaluation = evaluate_now()
+        if worth:
+            write_atomically(run_dir / "entries.json", json.dumps(entries_of(worth, guidance), indent=1).encode())
+            progress.print(str(worth))
         if args.save_model:
             save_agent(run_dir / "agent.pt", agent, args, global_step)
             if args.trajectory_episodes:

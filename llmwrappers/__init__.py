@@ -2,9 +2,10 @@
 
 The LLM works offline: what it wrote (a Python policy, a table of critical states) is a file, and training needs no LLM.
 
-Stack order, inside out: RecordEpisodeStatistics (the true return), LLMActionOverride, CriticalStateRewarder, LLMActionMask (the
-outermost action wrapper), EpsilonMaskSchedule, ActionBoundsObservation, then the learner's own normalisers. Priors and tables
-need the raw physical observation: a normaliser below would feed them garbage.
+Stack order, inside out: RecordEpisodeStatistics (the true return), LLMActionOverride, CriticalStateRewarder, PriorAdvice,
+LLMActionMask (the outermost action wrapper), EpsilonMaskSchedule, ActionBoundsObservation, then the learner's own normalisers.
+Priors and tables need the raw physical observation (or, a prior, what ``prior_input`` names): a normaliser below would feed them
+garbage.
 
 The info contract: bounds in ``info`` belong to the observation returned in the same tuple; ``executed_action`` belongs to
 the transition just made. It holds for reset and step, and for ``final_obs`` and ``final_info`` under SAME_STEP autoreset.
@@ -16,9 +17,12 @@ action_low, action_high     reset, step the action space's (float32) native inte
 action_mask                 reset, step int8 (n,)                    allowed next actions (Discrete)
 mask_active                 reset, step bool                         the prior shaped that interval
 prior_faults                reset, step int                          faults of the prior so far
+prior_actions               reset, step the action space's (float32) what each prior would do next, (n, *action_shape), native units
+prior_action                reset, step the action space's (float32) that of the prior which PriorAdvice.chosen names
 executed_action             step        the action space's (float32) what the environment received; the innermost writer wins
 action_overridden           step        bool                         the LLM's action replaced the agent's
 critical                    step        bool                         the state acted in was critical
+critical_entry              step        int                          the entry of the table that it matched; -1 for none
 llm_reward                  step        float                        the part of the reward that came from the LLM, scaled
 =========================== =========== ============================ ======================================================
 """
@@ -30,12 +34,15 @@ from llmwrappers.bounds import interval_around, to_native, to_normalized
 from llmwrappers.critical_function import CriticalFunction, vet_critical_function
 from llmwrappers.critical_state_rewarder import CriticalStateRewarder
 from llmwrappers.critical_states import CriticalStates
+from llmwrappers.entry_worth import EntryWorth
 from llmwrappers.epsilon_mask_schedule import EpsilonMaskSchedule
 from llmwrappers.generated_policy import GeneratedPolicy, check_policy, vet_policy
 from llmwrappers.llm_action_mask import LLMActionMask
 from llmwrappers.llm_action_override import LLMActionOverride
 from llmwrappers.policy_language import PolicyFault, PolicyRejected
-from llmwrappers.priors import PriorPolicy, load_prior
+from llmwrappers.prior_advice import PriorAdvice
+from llmwrappers.prior_competition import PriorCompetition
+from llmwrappers.priors import PriorPolicy, load_candidates, load_prior
 from llmwrappers.tables import Guidance, load_guidance
 from llmwrappers.trajectories import Trajectories
 from llmwrappers.vector import transition_info
@@ -52,6 +59,7 @@ __all__ = [
     "CriticalFunction",
     "CriticalStateRewarder",
     "CriticalStates",
+    "EntryWorth",
     "EpsilonMaskSchedule",
     "GeneratedPolicy",
     "Guidance",
@@ -59,10 +67,13 @@ __all__ = [
     "LLMActionOverride",
     "PolicyFault",
     "PolicyRejected",
+    "PriorAdvice",
+    "PriorCompetition",
     "PriorPolicy",
     "Trajectories",
     "check_policy",
     "interval_around",
+    "load_candidates",
     "load_guidance",
     "load_prior",
     "to_native",

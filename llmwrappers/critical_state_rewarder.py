@@ -2,6 +2,7 @@
 
 import math
 import os
+from collections.abc import Iterable
 from typing import Any
 
 import gymnasium as gym
@@ -24,6 +25,7 @@ class CriticalStateRewarder(gym.Wrapper, RecordConstructorArgs):
     Info:
         ``llm_reward``: step, float, the part of the reward that came from the LLM, scaled; 0 elsewhere
         ``critical``: step, bool, the state acted in was critical
+        ``critical_entry``: step, int, the entry of the table that it matched, 0 of guidance that is no table; -1 for none
 
     Args:
         env: any environment whose observations, or whose infos, the critical states fit
@@ -101,6 +103,16 @@ class CriticalStateRewarder(gym.Wrapper, RecordConstructorArgs):
         """Steps taken so far."""
         return self._lookup.step_count
 
+    @property
+    def silent(self) -> frozenset[int]:
+        """The entries that do not speak, as if they were not critical; setting it sets that of a wrapper below, too."""
+        return self._lookup.silent
+
+    @silent.setter
+    def silent(self, entries: Iterable[int]):
+        self._lookup.silence(entries)
+        self.env.set_wrapper_attr("silent", self._lookup.silent, force=False)
+
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
         """Resets the environment and looks the first observation up."""
         observation, info = self.env.reset(seed=seed, options=options)
@@ -109,15 +121,16 @@ class CriticalStateRewarder(gym.Wrapper, RecordConstructorArgs):
 
     def step(self, action):
         """Steps and adds the LLM's reward."""
-        advice = self._lookup.count()
+        advice, entry = self._lookup.count(), self._lookup.entry
         observation, reward, terminated, truncated, info = self.env.step(action)
         next_advice = self._lookup.look(observation, info)
         llm_reward = self._scaled(advice)
         if self.shaping == "potential":
             llm_reward = (0.0 if terminated else self.gamma * self._scaled(next_advice)) - llm_reward
         # Environments may return the same info dict again.
-        critical = advice is not None or bool(info.get("critical", False))
-        info = {**info, "llm_reward": llm_reward, "critical": critical}
+        critical = advice is not None
+        info = {**info, "llm_reward": llm_reward, "critical": critical or bool(info.get("critical", False))}
+        info["critical_entry"] = entry if critical else int(info.get("critical_entry", -1))
         return observation, float(reward) + llm_reward, terminated, truncated, info
 
     def _scaled(self, advice: tuple[Any, float] | None) -> float:

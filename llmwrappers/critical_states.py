@@ -114,8 +114,10 @@ class CriticalStates:
     def __call__(self, observation: ArrayLike) -> tuple[Any, float] | None:
         """Returns the suggested action (an array of its own, or an int) and reward at an observation; None if not critical."""
         index = self.match(observation)
-        if index < 0:
-            return None
+        return None if index < 0 else self.advice(index)
+
+    def advice(self, index: int) -> tuple[Any, float]:
+        """Returns the suggested action (an array of its own, or an int) and reward of one state."""
         action = int(self.actions[index]) if self.is_discrete else self.actions[index].copy()
         return action, float(self.rewards[index])
 

@@ -13,6 +13,7 @@ from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
 from llmwrappers.bounds import center_and_half_width, interval_around, scale
+from llmwrappers.prior_input import read_prior_input, require_prior_input
 from llmwrappers.priors import PriorPolicy, load_prior
 
 MAX_FAULTS_IN_A_ROW = 10
@@ -117,10 +118,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
             raise ValueError(f"gate must be 'step' or 'episode', got {gate!r}")
         if env.has_wrapper_attr("native_action_space"):
             raise ValueError(f"env has an LLMActionMask already, got {env}")
-        if prior_input == "ram" and not hasattr(env.unwrapped, "ale"):
-            raise ValueError(f"prior_input='ram' needs an Atari environment (env.unwrapped.ale), got {env}")
-        if prior_input == "simulator" and not hasattr(getattr(env.unwrapped, "data", None), "qpos"):
-            raise ValueError(f"prior_input='simulator' needs a MuJoCo environment (env.unwrapped.data.qpos), got {env}")
+        require_prior_input(env, prior_input)
         # What a spec can hold: JSON's types.
         prior, radius = os.fspath(prior) if isinstance(prior, os.PathLike) else prior, float(radius)
         self.mask_epsilon = mask_epsilon
@@ -266,7 +264,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         applies = self._draw_gate() if self.gate == "step" else self._episode_gate
         mask = None
         if applies and self.prior_faults_in_a_row < MAX_FAULTS_IN_A_ROW:
-            mask = self._ask_prior(observation if self.prior_input is None else self._read_prior_input(info))
+            mask = self._ask_prior(read_prior_input(self, self.prior_input, observation, info))
         if isinstance(self.native_action_space, Discrete):
             self._allowed = self._all_allowed if mask is None else mask
             info["action_mask"] = self._allowed.copy()
@@ -275,20 +273,6 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
             info["action_low"], info["action_high"] = np.array(self._interval[0]), np.array(self._interval[1])
         info["mask_active"] = mask is not None
         info["prior_faults"] = self.prior_faults
-
-    def _read_prior_input(self, info: dict[str, Any]) -> Any:
-        """What the prior is handed instead of the observation that the environment has just returned."""
-        simulator: Any = self.unwrapped
-        if self.prior_input == "ram":
-            return simulator.ale.getRAM()
-        if self.prior_input == "simulator":
-            return np.concatenate([simulator.data.qpos, simulator.data.qvel])
-        if self.prior_input not in info:
-            raise ValueError(
-                "prior_input must be None, 'ram', 'simulator' or a key of every info, "
-                f"got {self.prior_input!r}; info has {sorted(info)}"
-            )
-        return info[self.prior_input]
 
     def _ask_prior(self, observation) -> Any:
         """The prior's bounds or allowed actions at an observation; None if it made a fault."""

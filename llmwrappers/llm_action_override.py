@@ -1,14 +1,19 @@
 """LLMActionOverride: acts as the LLM suggested in critical states (ULTRA-A, arXiv 2505.20671)."""
 
 import os
+from collections.abc import Iterable
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.error import InvalidProbability
 from gymnasium.spaces import Box, Discrete
 from gymnasium.utils import RecordConstructorArgs
 
 from llmwrappers.tables import Guidance, GuidanceLookup
+
+# Keeps what is withheld out of the environment's random stream, which default_rng(seed) would be.
+WITHHOLD_STREAM = 3
 
 
 class LLMActionOverride(gym.Wrapper, RecordConstructorArgs):
@@ -19,12 +24,14 @@ class LLMActionOverride(gym.Wrapper, RecordConstructorArgs):
 
         executed = LLM's action, if the state acted in is critical; the agent's action elsewhere     (ULTRA-A)
 
-    It belongs below an LLMActionMask, where actions are in native units.
+    It belongs below an LLMActionMask, where actions are in native units. What an entry is worth shows where its action is
+    sometimes withheld (see EntryWorth); entries that are not worth it can be made ``silent``.
 
     Info:
         ``executed_action``: step, the action that the environment received; that of a wrapper below, if it wrote one
         ``action_overridden``: step, bool, the LLM's action replaced the agent's
         ``critical``: step, bool, the state acted in was critical
+        ``critical_entry``: step, int, the entry of the table that it matched, 0 of guidance that is no table; -1 for none
 
     Args:
         env: a Box or a Discrete action space
@@ -32,10 +39,12 @@ class LLMActionOverride(gym.Wrapper, RecordConstructorArgs):
             with ``table.json``, or a callable such as CriticalStates: observation -> (action, reward) or None
         info_key: the key of an array in every ``info`` that is looked up instead of the observation, if not None
         patience_steps: how many first steps may pass without one critical state; 0 for any number
+        withhold: the probability, in [0, 1), that the agent's own action is played in a critical state all the same
 
     Raises:
         ValueError: critical states that are not found or do not fit, an LLMActionMask below, bad ``patience_steps``, a
             missing ``info_key``
+        InvalidProbability: ``withhold`` outside [0, 1)
         PolicyRejected: code that could do more than compute
         TypeError: an action space that is neither Box nor Discrete
         RuntimeError: by ``step``, nothing was critical in the first ``patience_steps`` steps
@@ -63,16 +72,24 @@ class LLMActionOverride(gym.Wrapper, RecordConstructorArgs):
         critical_states: str | os.PathLike[str] | Guidance,
         info_key: str | None = None,
         patience_steps: int = 20_000,
+        withhold: float = 0.0,
     ):
         if not isinstance(env.action_space, Box | Discrete):
             raise TypeError(f"LLMActionOverride serves Box and Discrete action spaces, got {env.action_space}")
         if env.has_wrapper_attr("native_action_space"):
             raise ValueError(f"LLMActionOverride belongs below LLMActionMask, where actions are in native units; got {env}")
+        if not 0 <= withhold < 1:
+            raise InvalidProbability(f"withhold must lie in [0, 1), got {withhold!r}")
         # What a spec can hold: JSON's types.
         critical_states = os.fspath(critical_states) if isinstance(critical_states, os.PathLike) else critical_states
+        withhold = float(withhold)
         self._lookup = GuidanceLookup(critical_states, env, info_key, patience_steps)
-        RecordConstructorArgs.__init__(self, critical_states=critical_states, info_key=info_key, patience_steps=patience_steps)
+        RecordConstructorArgs.__init__(
+            self, critical_states=critical_states, info_key=info_key, patience_steps=patience_steps, withhold=withhold
+        )
         gym.Wrapper.__init__(self, env)
+        self.withhold = withhold
+        self._withhold_rng = np.random.default_rng()
 
     @property
     def hit_count(self) -> int:
@@ -84,22 +101,36 @@ class LLMActionOverride(gym.Wrapper, RecordConstructorArgs):
         """Steps taken so far."""
         return self._lookup.step_count
 
+    @property
+    def silent(self) -> frozenset[int]:
+        """The entries that do not speak, as if they were not critical; setting it sets that of a wrapper below, too."""
+        return self._lookup.silent
+
+    @silent.setter
+    def silent(self, entries: Iterable[int]):
+        self._lookup.silence(entries)
+        self.env.set_wrapper_attr("silent", self._lookup.silent, force=False)
+
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
         """Resets the environment and looks the first observation up."""
+        if seed is not None:
+            self._withhold_rng = np.random.default_rng((seed, WITHHOLD_STREAM))
         observation, info = self.env.reset(seed=seed, options=options)
         self._lookup.look(observation, info)
         return observation, info
 
     def step(self, action):
-        """Steps with the LLM's action in a critical state, with the agent's elsewhere."""
-        advice = self._lookup.count()
-        executed = action if advice is None else self._into_space(advice[0])
+        """Steps with the LLM's action in a critical state, unless it is withheld, and with the agent's elsewhere."""
+        advice, entry = self._lookup.count(), self._lookup.entry
+        is_withheld = advice is not None and self.withhold > 0 and self._withhold_rng.random() < self.withhold
+        executed = action if advice is None or is_withheld else self._into_space(advice[0])
         # Environments may write into the action they receive, and may return the same info dict again.
         executed_action = self._copied(executed)
         observation, reward, terminated, truncated, info = self.env.step(executed)
         critical = advice is not None
-        info = {"executed_action": executed_action, **info, "action_overridden": critical}
+        info = {"executed_action": executed_action, **info, "action_overridden": critical and not is_withheld}
         info["critical"] = critical or bool(info.get("critical", False))
+        info["critical_entry"] = entry if critical else int(info.get("critical_entry", -1))
         self._lookup.look(observation, info)
         return observation, reward, terminated, truncated, info
 

@@ -96,7 +96,16 @@ def claim_output(folder: Path, prompt: str, recorded: bool, name: str = "prompt.
         if not recorded and any(folder.glob("reply-*.md")):
             raise UserError(f"--output {folder} holds replies; with --recording off name another folder")
         save_text(path, prompt)
-        for pattern in ("prompt-*.txt", "reply-*.md", "policy-*.py", "table.json", "critical.py"):
+        made = (
+            "prompt-*.txt",
+            "reply-*.md",
+            "policy-*.py",
+            "table*.json",
+            "critical*.py",
+            "entries.json",
+            "trajectories-2.npz",
+        )
+        for pattern in made:
             for old in folder.glob(pattern):
                 if old != path:
                     old.unlink()  # the replies are recorded, or shipped; the rest is made from them

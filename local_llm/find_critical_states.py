@@ -4,12 +4,18 @@
 
     python -m local_llm.find_critical_states --trajectories trajectories.npz                # a model on this machine
     python -m local_llm.find_critical_states --trajectories trajectories.npz --server http://localhost:11434/v1
+    python -m local_llm.find_critical_states --trajectories trajectories.npz --rounds 2     # tries the table, asks again
     python -m local_llm.find_critical_states --replay                                       # rebuilds the shipped tables
 
 The model is asked four times, each time with one prompt that needs no other (``prompts/ultra_*.md``): for the critical states,
 for the actions, for the rewards, and for a Python function that generalises them. The output folder has the form of a shipped
 table (prompt-*.txt, reply-*.md, table.json, critical.py, provenance.json) and is one:
 ``LLMActionOverride(env, critical_states="tables/Hopper-v4")``. Beside it: ledger.json.
+
+With ``--rounds 2`` the agent, whose agent.pt lies beside its trajectories, goes on learning with that table for a while. Then
+the model is shown what each entry was worth and what the agent does now, and answers for a second table. The first one is kept
+as table-1.json and critical-1.py, what the trial gave as entries.json and trajectories-2.npz; the names of the second round's
+prompts and replies end in -2.
 
 Reference:
     Tan, Yan and Yang, "LLM-Guided Reinforcement Learning: Addressing Training Bottlenecks through Policy Modulation",
@@ -19,11 +25,13 @@ Reference:
 import argparse
 import hashlib
 import json
+import shutil
 import signal
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,7 +39,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from llmwrappers import CriticalStates, PolicyRejected, Trajectories, tables
+from llmwrappers import CriticalStates, PolicyRejected, Trajectories, __version__, tables
 from llmwrappers.critical_function import CriticalFunction, vet_critical_function
 from llmwrappers.critical_states import spread
 from llmwrappers.priors.measurement import make
@@ -45,6 +53,7 @@ from local_llm.answers import (
     extract_answer,
     extract_critical,
 )
+from local_llm.choose import number_text, run_commands
 from local_llm.command import (
     MOST_RETRIES,
     UserError,
@@ -63,6 +72,7 @@ from local_llm.recorded import UNREADABLE, Recorded, write_json
 from local_llm.render import PROMPTS, environment_values, facts_values, fill, load_facts
 from local_llm.reply import Backend, ModelError, Reply, Sampling
 
+SCRIPT = Path(__file__).parents[1] / "cleanrl_scripts" / "ppo_ultra.py"
 SHIPPED = Path(tables.__file__).parent
 TABLES = Path("tables")
 # Steps shown before and after a critical one: as many as the token budget allows.
@@ -92,13 +102,47 @@ class Settings:
     states_per_episode: int = 5
     token_budget: int = 12_000  # for the episodes in a prompt
     hit_rate: float = 0.05  # share of the other episodes' steps that are to match
+    rounds: int = 1  # 2: the table is tried, and the model asked again
+    round_timesteps: int = 100_000  # of the trial
 
     def __post_init__(self) -> None:
-        for name in ("episodes", "states_per_episode", "token_budget"):
+        for name in ("episodes", "states_per_episode", "token_budget", "round_timesteps"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.rounds not in (1, 2):
+            raise ValueError(f"rounds must be 1 or 2, got {self.rounds}")
         if not 0 < self.hit_rate < 1:
             raise ValueError(f"hit_rate must lie in (0, 1), got {self.hit_rate}")
+
+
+@dataclass
+class Trial:
+    """What came of a table: what each entry was worth, as in entries.json, and episodes of the agent that learned with it."""
+
+    entries: list[dict[str, Any]]
+    trajectories: Trajectories
+
+    @property
+    def helpful(self) -> list[int]:
+        """The entries that surely helped: their whole interval lies above 0."""
+        return [row["entry"] for row in self.entries if (row["low"] or 0) > 0]
+
+    def worth(self, entry: int) -> str:
+        """Says what an entry was worth.
+
+        Example:
+            >>> row = {"entry": 0, "fired": 40, "withheld": 12, "advantage": 2.5, "low": 0.75, "high": 4.25, "silent": False}
+            >>> Trial([row], None).worth(0)
+            'Played 40 times, withheld 12 times. Worth +2.5 [+0.75, +4.25]: it surely helped.'
+        """
+        row = self.entries[entry]
+        text = f"Played {row['fired']} times, withheld {row['withheld']} times."
+        if row["advantage"] is None:
+            return f"{text} Met too rarely to tell its worth."
+        if row["low"] is None:
+            return f"{text} Worth {row['advantage']:+.3g}, of too few steps for an interval."
+        verdict = "it fell silent" if row["silent"] else "it surely helped" if entry in self.helpful else "that may be chance"
+        return f"{text} Worth {row['advantage']:+.3g} [{row['low']:+.3g}, {row['high']:+.3g}]: {verdict}."
 
 
 @dataclass
@@ -161,13 +205,37 @@ class Episodes:
         template = (PROMPTS / f"ultra_{name}.md").read_text("utf-8").removesuffix("\n")
         return fill(template, {**self.values, **values})
 
-    def states_prompt(self) -> str:
-        """Returns the first prompt."""
+    def states_prompt(self, name: str = "states", **values: Any) -> str:
+        """Returns the first prompt of a round."""
         lengths = self.shown.lengths.tolist()
         budget = self.settings.token_budget // len(lengths)
         texts = [self.interpreter.episode(i, budget) for i in range(len(lengths))]
         steps = "; ".join(f"episode {i}, step 0 to {length - 1}" for i, length in enumerate(lengths))
-        return self.render("states", episodes="\n\n".join(texts), steps=steps)
+        return self.render(name, episodes="\n\n".join(texts), steps=steps, **values)
+
+    def round_prompt(self, table: CriticalStates, trial: Trial, return_before: float) -> str:
+        """Returns the first prompt of the second round, about a table that was tried; these are the episodes since then."""
+        return self.states_prompt(
+            "round",
+            entries="\n\n".join(self.entry_text(table, entry, trial) for entry in range(len(table))),
+            n_entries=len(table),
+            timesteps=number_text(self.settings.round_timesteps),
+            return_before=number_text(return_before),
+            return_now=number_text(trial.trajectories.returns.mean()),
+            helpful=", ".join(map(str, trial.helpful)) or None,
+        )
+
+    def entry_text(self, table: CriticalStates, entry: int, trial: Trial) -> str:
+        """Returns what the second round's prompt says of one entry of the table."""
+        note = table.notes[entry]
+        lines = [
+            f"## Entry {entry}",
+            f"Why it was critical: {note['rationale']}",
+            self.interpreter.state(table.observations[entry].reshape(self.shown.observations.shape[1:])),
+            f"Action: {self.action(table.actions[entry])}. {note['reasoning']}",
+            trial.worth(entry),
+        ]
+        return "\n".join(lines)
 
     def cases_prompt(self, name: str, cases: list[Case]) -> str:
         """Returns the prompt about critical states that were accepted: for their actions, their rewards or code."""
@@ -242,6 +310,7 @@ class Sieve:
 
     name: str
     accepted: dict[Key, Any] = field(default_factory=dict)
+    kept: list[int] = field(default_factory=list)
     refused: list[dict[str, Any]] = field(default_factory=list)
     changed: list[dict[str, Any]] = field(default_factory=list)
 
@@ -259,6 +328,16 @@ class Sieve:
                 self._note(self.changed, entry, change)
         except ValueError as error:
             self._note(self.refused, entry, str(error))
+
+    def take_old(self, entry: Any, helpful: Sequence[int]) -> None:
+        """Keeps an entry of the table before, if it surely helped."""
+        try:
+            number = exact_integer(entry, "keep")
+            if number not in helpful:
+                raise ValueError(f"keep must name entries that surely helped, {helpful}, got {number}")
+            self.kept = sorted({*self.kept, number})
+        except ValueError as error:
+            self._note(self.refused, {"keep": entry}, str(error))
 
     def keep(self, cases: list[Case]) -> list[Case]:
         """Returns the critical states for which an entry was accepted; the others count as refused."""
@@ -283,8 +362,8 @@ class Sieve:
 class Finder:
     """Asks a model about the critical states of episodes; every prompt and reply goes to the output folder as it comes.
 
-    Each of the four questions has at most two retries. It raises ExtractionError or PolicyRejected where even the last reply
-    cannot be used, and ModelError where one does not come.
+    Each of the four questions of a round has at most two retries. It raises ExtractionError or PolicyRejected where even the
+    last reply cannot be used, and ModelError where one does not come.
     """
 
     episodes: Episodes
@@ -294,9 +373,18 @@ class Finder:
     ledger: Ledger = field(default_factory=Ledger)
     exchanges: list[dict[str, Any]] = field(default_factory=list)
     sieves: list[Sieve] = field(default_factory=list)
+    suffix: str = ""  # of the names of a later round's prompts and replies
 
     def states(self) -> list[Case]:
         """Returns the critical states, in order."""
+        return self._find(self.episodes.states_prompt(), {"analysis": STRING}, [])[0]
+
+    def states_again(self, prompt: str, helpful: list[int]) -> tuple[list[Case], list[int]]:
+        """Returns the critical states of the second round, in order, and which of the helpful entries are to be kept."""
+        keep = {"keep": {"type": "array", "items": {"enum": helpful}, "maxItems": len(helpful)}} if helpful else {}
+        return self._find(prompt, {"analysis": STRING, **keep}, helpful)
+
+    def _find(self, prompt: str, first: dict[str, Any], helpful: list[int]) -> tuple[list[Case], list[int]]:
         lengths, most = self.episodes.shown.lengths.tolist(), self.episodes.settings.states_per_episode
 
         def check(sieve: Sieve, key: Key, entry: dict) -> tuple[Case, str]:
@@ -311,10 +399,10 @@ class Finder:
 
         # The analysis comes first, so that a model that is held to the schema reasons before it answers.
         place = {"episode": _integer(0, len(lengths) - 1), "step": _integer(0, max(lengths) - 1)}
-        schema = _schema("critical_states", most * len(lengths), {**place, "rationale": STRING}, first={"analysis": STRING})
-        sieve = self._sift("states", "critical_states", self.episodes.states_prompt(), schema, check)
+        schema = _schema("critical_states", most * len(lengths), {**place, "rationale": STRING}, first)
+        sieve = self._sift("states", "critical_states", prompt, schema, check, helpful)
         print(sieve, flush=True)
-        return [sieve.accepted[key] for key in sorted(sieve.accepted)]
+        return [sieve.accepted[key] for key in sorted(sieve.accepted)], sieve.kept
 
     def suggest_actions(self, cases: list[Case]) -> list[Case]:
         """Returns the critical states with an action for each; those without one are left out."""
@@ -381,11 +469,14 @@ class Finder:
 
         return self._ask("code", self.episodes.cases_prompt("code", cases), None, read)
 
-    def _sift(self, name: str, key: str, prompt: str, schema: dict, check: Check) -> Sieve:
+    def _sift(self, name: str, key: str, prompt: str, schema: dict, check: Check, helpful: Sequence[int] = ()) -> Sieve:
         """Asks for a list of entries, and returns those that pass the check: one at least."""
 
         def read(reply: Reply) -> Sieve:
-            answer, sieve = extract_answer(reply.text, reply.finish_reason, key), Sieve(name)
+            answer, sieve = extract_answer(reply.text, reply.finish_reason, key), Sieve(name + self.suffix)
+            if helpful:
+                for entry in extract_answer(reply.text, reply.finish_reason, "keep").entries:
+                    sieve.take_old(entry, helpful)
             for entry in answer.entries:
                 sieve.take(entry, check)
             if not sieve.accepted:
@@ -401,8 +492,8 @@ class Finder:
         """Returns what ``read`` makes of the reply; what it raises goes back to the model."""
         asked = prompt
         for retry in range(MOST_RETRIES + 1):
-            suffix = f"{name}-retry-{retry}" if retry else name
-            prompt_path, reply_path = self.folder / f"prompt-{suffix}.txt", self.folder / f"reply-{suffix}.md"
+            stem = f"{name}{self.suffix}-retry-{retry}" if retry else f"{name}{self.suffix}"
+            prompt_path, reply_path = self.folder / f"prompt-{stem}.txt", self.folder / f"reply-{stem}.md"
             save_text(prompt_path, asked)
             (reply,) = self.backend.ask([{"role": "user", "content": asked}], 1, self.sampling, schema)
             save_text(reply_path, reply.text)
@@ -493,6 +584,7 @@ def find_critical_states(
     folder: Path,
     settings: Settings = Settings(),
     command: str = "find_critical_states(...)",
+    try_table: Callable[[Path], Trial] | None = None,
 ) -> CriticalStates:
     """Returns the table of critical states that a model finds; writes it, the code and all that they rest on to a folder.
 
@@ -507,52 +599,78 @@ def find_critical_states(
         folder: where to write; made if it is not there
         settings: how much the model is shown and asked for
         command: what to name as the origin in provenance.json
+        try_table: for a second round, plays a table in a file, as ``try_by_training`` does
 
     Raises:
         ValueError: trajectories that do not fit the environment or the settings; as ExtractionError, no usable answer
         ModelError: a reply does not come; those that came are in the folder
     """
+    if (settings.rounds == 2) != (try_table is not None):
+        raise ValueError(f"try_table is for settings.rounds = 2 and needed there, got {try_table!r} for {settings.rounds}")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    episodes = Episodes(trajectories, env, settings)
-    finder = Finder(episodes, backend, sampling, folder)
-    cases = finder.judge(finder.suggest_actions(finder.states()))
-    rows = [episodes.index(case) for case in cases]
-    shown, held_out = episodes.shown, episodes.held_out
-    texts = ("episode", "step", "rationale", "reasoning", "analysis")
-    table = CriticalStates(
-        shown.observations[rows],
-        np.array([case.action for case in cases]),
-        [case.reward for case in cases],
-        scale=spread(shown.observations),
-        tolerance=1.0,
-        environment=trajectories.env_id,
-        notes=[
-            {**{name: getattr(case, name) for name in texts}, "agent_action": shown.actions[row].tolist()}
-            for case, row in zip(cases, rows, strict=True)
-        ],
-    ).calibrated(held_out.observations, settings.hit_rate)
-    assert table.calibration is not None
-    table.calibration["table_episodes"] = settings.episodes
-    table.require_fits(env)
-    table.save(folder / "table.json")
-    print(f"table: {len(table)} states, {table.calibration['reached']:.1%} of the held-out steps match", flush=True)
+    finder = Finder(Episodes(trajectories, env, settings), backend, sampling, folder)
     facts = {
         "environment": trajectories.env_id,
         "serves": [trajectories.env_id],
         "settings": asdict(settings),
-        "trajectories": {
-            "episodes": len(trajectories),
-            "steps": len(trajectories.observations),
-            "arrays_sha256": _arrays_sha256(trajectories),
-        },
+        "trajectories": _description(trajectories),
+        **dict.fromkeys(("table", "code", "accepted", "refused", "changed")),
+        "exchanges": finder.exchanges,
+        **circumstances(backend, sampling, command),
+    }
+    table = _make_table(finder, finder.states(), [], env, facts)
+    if try_table:
+        for name in ("table.json", "critical.py"):
+            if (folder / name).exists():
+                shutil.copyfile(folder / name, _of_first_round(folder / name))
+        trial = try_table(_of_first_round(folder / "table.json"))
+        write_json(folder / "entries.json", trial.entries)
+        trial.trajectories.save(folder / "trajectories-2.npz")
+        facts["first_round"] = {"table": facts["table"], "code": facts["code"]}
+        facts["trial"] = {"entries_sha256": sha256(folder / "entries.json"), **_description(trial.trajectories)}
+        finder.episodes, finder.suffix = Episodes(trial.trajectories, env, settings), "-2"
+        prompt = finder.episodes.round_prompt(table, trial, trajectories.returns.mean())
+        cases, kept = finder.states_again(prompt, trial.helpful)
+        old = [(table.observations[i], *table.advice(i), {**table.notes[i], "round": 1}) for i in kept]
+        table = _make_table(finder, cases, old, env, facts)
+    print(f"\n{finder.ledger}")
+    return table
+
+
+def _make_table(finder: Finder, cases: list[Case], old: list[tuple], env: gym.Env, facts: dict[str, Any]) -> CriticalStates:
+    """Asks for actions, rewards and code; writes the table, of old entries (observation, action, reward, note) and new ones."""
+    episodes, folder = finder.episodes, finder.folder
+    shown, settings = episodes.shown, episodes.settings
+    cases = finder.judge(finder.suggest_actions(cases))
+    texts = ("episode", "step", "rationale", "reasoning", "analysis")
+    entries = list(old)
+    for case in cases:
+        row = episodes.index(case)
+        note = {**{name: getattr(case, name) for name in texts}, "agent_action": shown.actions[row].tolist()}
+        entries.append((shown.observations[row].ravel(), case.action, case.reward, note))
+    observations, actions, rewards, notes = zip(*entries, strict=True)
+    table = CriticalStates(
+        np.array(observations),
+        np.array(actions),
+        rewards,
+        scale=spread(shown.observations),
+        tolerance=1.0,
+        environment=facts["environment"],
+        notes=notes,
+    ).calibrated(episodes.held_out.observations, settings.hit_rate)
+    assert table.calibration is not None
+    table.calibration["table_episodes"] = settings.episodes
+    table.require_fits(env)
+    table.save(folder / "table.json")
+    (folder / "critical.py").unlink(missing_ok=True)  # that of another table
+    print(f"table: {len(table)} states, {table.calibration['reached']:.1%} of the held-out steps match", flush=True)
+    facts |= {
         "table": {"table_sha256": sha256(folder / "table.json"), "states": len(table)},
         "code": {"refused": "not asked for yet"},
         "accepted": {sieve.name: len(sieve.accepted) for sieve in finder.sieves},
         "refused": [note for sieve in finder.sieves for note in sieve.refused],
         "changed": [note for sieve in finder.sieves for note in sieve.changed],
-        "exchanges": finder.exchanges,
-        **circumstances(backend, sampling, command),
     }
     write_json(folder / "provenance.json", facts)
     try:
@@ -567,8 +685,59 @@ def find_critical_states(
         facts["code"] = {"critical_sha256": sha256(folder / "critical.py"), "hit_rate": hit_rate}
         print(f"code: checked and probed, {hit_rate:.1%} of the held-out steps are critical", flush=True)
     write_json(folder / "provenance.json", facts)
-    print(f"\n{finder.ledger}")
     return table
+
+
+def _of_first_round(path: Path) -> Path:
+    """Where a file of the first round is kept."""
+    return path.with_stem(f"{path.stem}-1")
+
+
+def _description(trajectories: Trajectories) -> dict[str, Any]:
+    return {
+        "episodes": len(trajectories),
+        "steps": len(trajectories.observations),
+        "arrays_sha256": _arrays_sha256(trajectories),
+    }
+
+
+def try_by_training(table: Path, *, agent: Path, env_id: str, episodes: int, seed: int, timesteps: int) -> Trial:
+    """Returns what comes of a table while its agent goes on learning with the table's actions, half of them withheld.
+
+    A trial that has finished beside the table before, with the same files, is not repeated; one that was cut is resumed.
+
+    Args:
+        table: a table's file; the trial goes into a folder beside it
+        agent: its agent.pt
+        env_id: the environment of both
+        episodes: to record of the agent at the end
+        seed: of the trial
+        timesteps: how long it learns
+
+    Raises:
+        UserError: the training failed, or its script is not there
+    """
+    if not SCRIPT.is_file():
+        raise UserError(f"no {SCRIPT}: a second round needs a checkout of the repository")
+    options = ["--env-id", env_id, "--arm", "a", "--withhold", "0.5", "--seed", str(seed), "--no-cuda"]
+    options += ["--total-timesteps", str(timesteps), "--eval-every", str(timesteps), "--trajectory-episodes", str(episodes)]
+    key = hashlib.sha256(json.dumps([__version__, options, sha256(agent), sha256(table)]).encode()).hexdigest()
+    folder = table.resolve().with_name(f"trial-{key[:8]}")
+    if not (folder / "finished").is_file():
+        print(f"trying the table for {number_text(timesteps)} steps; progress in {folder / 'log.txt'}", flush=True)
+        files = ["--agent", str(agent.resolve()), "--critical-states", str(table.resolve()), "--runs-dir", str(folder)]
+        started = sorted(folder.glob("*/args.json"))
+        arguments = ["--resume", str(started[-1].parent)] if started else [*options, *files]
+        failures = run_commands({folder: [sys.executable, str(SCRIPT), *arguments]}, 1, print)
+        if failures:
+            raise UserError(f"the trial of the table failed: {failures[folder]}")
+    (run_dir,) = (path.parent for path in folder.glob("*/entries.json"))
+    return read_trial(run_dir / "entries.json", run_dir / "trajectories.npz")
+
+
+def read_trial(entries: Path, trajectories: Path) -> Trial:
+    """Returns the trial that two files hold."""
+    return Trial(json.loads(entries.read_text("utf-8")), Trajectories.load(trajectories))
 
 
 def _arrays_sha256(trajectories: Trajectories) -> str:
@@ -593,9 +762,10 @@ def rebuild(folder: Path, output: Path) -> None:
     trajectories, backend = Trajectories.load(folder / "trajectories.npz"), Recorded(None, folder, "replay")
     env = make(env_id)
     claim_output(output, Episodes(trajectories, env, settings).states_prompt(), True, "prompt-states.txt", "critical states")
-    find_critical_states(trajectories, env, backend, sampling, output, settings, f"rebuilt from {folder}")
+    recorded = (lambda _: read_trial(folder / "entries.json", folder / "trajectories-2.npz")) if settings.rounds == 2 else None
+    find_critical_states(trajectories, env, backend, sampling, output, settings, f"rebuilt from {folder}", recorded)
     env.close()
-    for name in ("table.json", "critical.py"):
+    for name in ("table.json", "critical.py", "table-1.json", "critical-1.py"):
         old, new = ((place / name).read_bytes() if (place / name).is_file() else None for place in (folder, output))
         if old != new:
             raise UserError(f"{output / name} is not what {folder / name} is")
@@ -619,10 +789,25 @@ def run(args: argparse.Namespace) -> None:
     args.shipped, output = SHIPPED / name, args.output or TABLES / name
     if args.replay is not None and (args.replay if args.replay != Path() else args.shipped).resolve() == output.resolve():
         raise UserError(f"--output {output} is what --replay reads; name another folder")
+    try_table = None
+    if args.settings.rounds == 2:
+        agent = args.trajectories.with_name("agent.pt")
+        if not agent.is_file():
+            raise UserError(
+                f"--rounds 2: the agent goes on learning, so {agent} must be there, of the run that wrote its episodes"
+            )
+        try_table = partial(
+            try_by_training,
+            agent=agent,
+            env_id=args.env_id,
+            episodes=len(trajectories),
+            seed=args.seed,
+            timesteps=args.settings.round_timesteps,
+        )
     prompt = Episodes(trajectories, env, args.settings).states_prompt()
     claim_output(output, prompt, args.replay is not None or args.recording != "off", "prompt-states.txt", "critical states")
     command = "python -m local_llm.find_critical_states " + " ".join(args.argv)
-    find_critical_states(trajectories, env, make_backend(args), args.sampling, output, args.settings, command)
+    find_critical_states(trajectories, env, make_backend(args), args.sampling, output, args.settings, command, try_table)
     env.close()
     print(f"\ntable: {output / 'table.json'}")
     print(f"use it: python cleanrl_scripts/ppo_ultra.py --env-id {args.env_id} --critical-states {output}")
@@ -661,13 +846,17 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--hit-rate", type=float, default=Settings.hit_rate, help="share of the other episodes' steps that are to match"
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the replies")
+    parser.add_argument(
+        "--rounds", type=int, default=Settings.rounds, help="2: tries the table on agent.pt beside FILE, and asks again"
+    )
+    parser.add_argument("--round-timesteps", metavar="N", type=int, default=Settings.round_timesteps, help="of that trial")
+    parser.add_argument("--seed", type=int, default=0, help="of the replies, and of the trial")
     add_model_options(parser, shipped="those that are shipped; without --trajectories, rebuild that table, or all of them")
     args = parser.parse_args(argv)
     args.argv = list(sys.argv[1:] if argv is None else argv)
     take_sampling(parser, args)
     try:
-        args.settings = Settings(args.episodes, args.states_per_episode, args.token_budget, args.hit_rate)
+        args.settings = Settings(**{item.name: getattr(args, item.name) for item in fields(Settings)})
     except ValueError as error:
         parser.error(str(error))
     return args

@@ -64,6 +64,7 @@ class TestPaper:
     def test_types_are_pythons_own(self):
         for *_, info in (steps := played(CriticalStateRewarder(Walk(), told({0: np.float64(1)})), 3)):
             assert (type(info["llm_reward"]), type(info["critical"])) == (float, bool)
+            assert type(info["critical_entry"]) is int
         assert {type(reward) for _, reward, *_ in steps} == {float}
 
     def test_the_info_received_is_not_changed(self):
@@ -81,6 +82,16 @@ class TestPaper:
             "potential": ([0.25, -0.5, -0.125, 0.25, 0], [0, 0.125, -0.25, 0, 0]),
         }
         assert ([info["llm_reward"] for *_, info in box], [info["llm_reward"] for *_, info in discrete]) == expected[shaping]
+
+
+def test_a_silent_entry_gives_no_reward():
+    env = CriticalStateRewarder(Echo(), AT_1_AND_3, alpha=0.5)
+    action = np.zeros(2, np.float32)
+    assert [info["critical_entry"] for *_, info in played(env, 5, action)] == [-1, 0, -1, 1, -1]
+    env.silent = {0}
+    steps = played(env, 5, action)
+    assert [info["llm_reward"] for *_, info in steps] == [0, 0, 0, -0.25, 0]
+    assert [(info["critical"], info["critical_entry"]) for *_, info in steps] == [(False, -1)] * 3 + [(True, 1), (False, -1)]
 
 
 PHI = {0: 0.5, 1: -1.0, 2: 0.25, 3: 1.0}

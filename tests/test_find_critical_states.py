@@ -1,5 +1,6 @@
 """The whole way: from episodes through a model or a recording to a folder that is a table of critical states."""
 
+import dataclasses
 import hashlib
 import json
 import re
@@ -14,7 +15,7 @@ from llmwrappers import CriticalStates, LLMActionOverride, Trajectories, tables
 from llmwrappers.critical_function import CriticalFunction
 from local_llm import find_critical_states as command
 from local_llm.extract import ExtractionError, Truncated
-from local_llm.find_critical_states import Episodes, Settings, find_critical_states, main
+from local_llm.find_critical_states import Episodes, Settings, Trial, find_critical_states, main
 from local_llm.reply import ModelError, Reply, Sampling
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is out of date.*:DeprecationWarning")
@@ -61,12 +62,12 @@ CODE = f"The top matters.\n```python\n{SOURCE}```\n"
 GOOD = (STATES, ACTIONS, REWARDS, CODE)
 
 
-def play(env_id, episodes=3):
+def play(env_id, episodes=3, first_seed=0):
     """Episodes of random actions."""
     env = gym.make(env_id)
-    env.action_space.seed(0)
+    env.action_space.seed(first_seed)
     observations, actions, rewards, lengths, terminations, finals = [], [], [], [], [], []
-    for seed in range(episodes):
+    for seed in range(first_seed, first_seed + episodes):
         observation, _ = env.reset(seed=seed)
         lengths.append(0)
         done = False
@@ -88,7 +89,7 @@ def play(env_id, episodes=3):
         lengths=np.array(lengths),
         terminations=np.array(terminations, bool),
         final_observations=np.array(finals),
-        seeds=np.arange(episodes),
+        seeds=np.arange(first_seed, first_seed + episodes),
     )
 
 
@@ -504,6 +505,8 @@ class TestCommand:
         [
             (["--episodes", "0"], "episodes must be at least 1, got 0"),
             (["--hit-rate", "1"], "hit_rate must lie in (0, 1), got 1.0"),
+            (["--rounds", "3"], "rounds must be 1 or 2, got 3"),
+            (["--round-timesteps", "0"], "round_timesteps must be at least 1, got 0"),
             (["--temperature", "-1"], "temperature must be finite and at least 0, got -1.0"),
         ],
     )
@@ -522,6 +525,201 @@ class TestCommand:
         assert "holds replies; with --recording off name another folder" in capsys.readouterr().err
         assert backend.prompts == []
         assert (saved.parent / "out" / "table.json").read_bytes() == table
+
+
+# What ultra_round.md is answered with: other states, and entries to keep.
+PLACES_2 = [(0, 11), (1, 150)]
+STATES_2 = answer("critical_states", *(entry(*place, rationale=f"It stalls {place}.") for place in PLACES_2), analysis="So.")
+ACTIONS_2 = answer("actions", *(entry(*place, reasoning="Pull.", action=[-1.0]) for place in PLACES_2))
+REWARDS_2 = answer("rewards", *(entry(*place, analysis="Slow.", reward=-0.25) for place in PLACES_2))
+SOURCE_2 = SOURCE.replace("obs[0] < -0.95", "abs(obs[2]) < 0.5")
+ROUND_2 = (STATES_2, ACTIONS_2, REWARDS_2, CODE.replace(SOURCE, SOURCE_2))
+
+
+def row(number, fired, withheld, advantage=None, low=None, high=None, silent=False):
+    return {
+        "entry": number, "fired": fired, "withheld": withheld, "advantage": advantage, "low": low, "high": high,
+        "silent": silent,
+    }  # fmt: skip
+
+
+class TestSecondRound:
+    ROUNDS = dataclasses.replace(SETTINGS, rounds=2, round_timesteps=50_000)
+    HARMED = row(0, 40, 12, -3.0, -5.0, -1.0, True)
+    HELPED = row(2, 30, 31, 2.0, 0.5, 3.5)
+
+    def find(self, trajectories, env, folder, rows, *texts):
+        """Finds with a trial that gave these rows and other episodes."""
+        tried = []
+
+        def try_table(path):
+            tried.append((path.name, path.read_bytes()))
+            return Trial(rows, play("Pendulum-v1", first_seed=50))
+
+        backend = Scripted(*texts)
+        table = find_critical_states(trajectories, env, backend, Sampling(), folder, self.ROUNDS, try_table=try_table)
+        assert backend.texts == []
+        assert tried == [("table-1.json", (folder / "table-1.json").read_bytes())]
+        return table, backend
+
+    def test_the_second_answer_becomes_the_table_and_the_first_is_kept_beside_it(self, trajectories, env, tmp_path):
+        first, _ = find(trajectories, env, tmp_path / "one", *GOOD)
+        rows = [self.HARMED, row(1, 0, 0), row(2, 3, 2, 0.75)]
+        table, _ = self.find(trajectories, env, tmp_path / "two", rows, *GOOD, *ROUND_2)
+        for old, new in (("table.json", "table-1.json"), ("critical.py", "critical-1.py")):
+            assert (tmp_path / "one" / old).read_bytes() == (tmp_path / "two" / new).read_bytes()
+        for path in (tmp_path / "one").glob("*-*"):  # prompts and replies
+            assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
+        later = play("Pendulum-v1", first_seed=50)
+        expected = [later.observations[later.episode(episode).start + step] for episode, step in PLACES_2]
+        np.testing.assert_array_equal(table.observations, np.array(expected, float))
+        assert table.actions.tolist() == [[-1.0], [-1.0]]
+        assert table.rewards.tolist() == [-0.25, -0.25]
+        assert table.hit_rate(later.split(2)[1].observations) == pytest.approx(0.05, abs=0.006)
+        assert (tmp_path / "two" / "critical.py").read_text() == SOURCE_2
+        assert json.loads((tmp_path / "two" / "entries.json").read_text()) == rows
+        kept = facts(tmp_path / "two")
+        names = [f"prompt-{name}{suffix}.txt" for suffix in ("", "-2") for name in ("states", "actions", "rewards", "code")]
+        assert [exchange["prompt"] for exchange in kept["exchanges"]] == names
+        assert kept["accepted"] == {
+            "states": 3, "actions": 3, "rewards": 3, "states-2": 2, "actions-2": 2, "rewards-2": 2
+        }  # fmt: skip
+        assert kept["first_round"] == {key: facts(tmp_path / "one")[key] for key in ("table", "code")}
+        assert len(first) == kept["first_round"]["table"]["states"] == 3
+
+    def test_the_prompt_tells_what_each_entry_was_worth_and_what_the_agent_does_now(self, trajectories, env, tmp_path):
+        rows = [self.HARMED, row(1, 3, 2, 0.75), self.HELPED]
+        keep = STATES_2.replace('"analysis"', '"keep": [], "analysis"')
+        _, backend = self.find(trajectories, env, tmp_path, rows, *GOOD, keep, *ROUND_2[1:])
+        prompt = backend.prompts[4]
+        assert not re.search(r"<<|>>|\{[a-z_]+\}|None", prompt)
+        assert "went on learning for 50 000 steps" in prompt
+        later = play("Pendulum-v1", first_seed=50)
+        before, now = (f"{x.returns.mean():,.0f}".replace(",", " ") for x in (trajectories, later))
+        assert f"returned {before} on average; now {now}" in prompt
+        told = prompt.partition("# What came of your entries")[2]
+        assert told.count("\n## Entry ") == 3
+        assert "## Entry 0\nWhy it was critical: It swings (0, 7).\ncos(theta) = " in told
+        assert "\nAction: [-0.5]. Push 0.\nPlayed 40 times, withheld 12 times. Worth -3 [-5, -1]: it fell silent." in told
+        assert "Played 3 times, withheld 2 times. Worth +0.75, of too few steps for an interval." in told
+        assert "Worth +2 [+0.5, +3.5]: it surely helped." in told
+        assert Episodes(later, env, SETTINGS).interpreter.episode(1, 1500) in told
+        assert '"keep": [2],' in told
+        assert backend.prompts[5].count("It stalls") == 2  # of the new episodes alone
+        (example,) = re.findall(r"```json\n(\{.*?\n\})\n```", prompt, re.DOTALL)
+        assert list(json.loads(example)) == backend.schemas[4]["required"] == ["analysis", "keep", "critical_states"]
+
+    def test_an_entry_that_surely_helped_may_be_kept_and_no_other(self, trajectories, env, tmp_path):
+        rows = [self.HARMED, row(1, 30, 30, 1.0, -0.5, 2.5), self.HELPED]
+        keep = STATES_2.replace('"analysis"', '"keep": [2, 0, 1, 2, "two"], "analysis"')
+        table, backend = self.find(trajectories, env, tmp_path, rows, *GOOD, STATES_2, keep, *ROUND_2[1:])
+        assert 'No JSON object has the key "keep"' in backend.prompts[5]
+        first = CriticalStates.load(tmp_path / "table-1.json")
+        assert table.observations[0].tolist() == first.observations[2].tolist()
+        assert table.actions.tolist() == [[1.5], [-1.0], [-1.0]]
+        assert table.rewards.tolist() == [0.5, -0.25, -0.25]
+        assert table.notes[0] == {**first.notes[2], "round": 1}
+        assert "round" not in table.notes[1]
+        assert [note["reason"] for note in facts(tmp_path)["refused"]] == [
+            "keep must name entries that surely helped, [2], got 0",
+            "keep must name entries that surely helped, [2], got 1",
+            "keep must be a finite number, got 'two'",
+        ]
+
+    def test_where_nothing_surely_helped_there_is_nothing_to_keep(self, trajectories, env, tmp_path):
+        rows = [self.HARMED, row(1, 0, 0), row(2, 30, 31, 2.0, -0.5, 4.5)]
+        _, backend = self.find(trajectories, env, tmp_path, rows, *GOOD, *ROUND_2)
+        assert "keep" not in backend.schemas[4]["properties"]
+        assert '"keep"' not in backend.prompts[4]
+        assert "Met too rarely to tell its worth." in backend.prompts[4]
+        assert "Worth +2 [-0.5, +4.5]: that may be chance." in backend.prompts[4]
+
+    def test_without_a_usable_second_answer_the_first_table_stands(self, trajectories, env, tmp_path):
+        with pytest.raises(ExtractionError):
+            self.find(trajectories, env, tmp_path, [row(i, 0, 0) for i in range(3)], *GOOD, "a", "b", "c")
+        assert (tmp_path / "table.json").read_bytes() == (tmp_path / "table-1.json").read_bytes()
+        assert (tmp_path / "critical.py").read_text() == SOURCE
+
+    def test_code_of_the_first_round_does_not_stand_for_the_second(self, trajectories, env, tmp_path):
+        rows = [row(i, 0, 0) for i in range(3)]
+        self.find(trajectories, env, tmp_path, rows, *GOOD, *ROUND_2[:3], "No.", "No.", "No.")
+        assert not (tmp_path / "critical.py").exists()
+        assert (tmp_path / "critical-1.py").read_text() == SOURCE
+
+    def test_it_needs_a_trial(self, trajectories, env, tmp_path):
+        with pytest.raises(ValueError, match="try_table is for settings.rounds = 2 and needed there, got None for 2"):
+            find_critical_states(trajectories, env, Scripted(), Sampling(), tmp_path, self.ROUNDS)
+
+
+@pytest.fixture(scope="module")
+def pretrained(ppo_ultra, tmp_path_factory):
+    """The folder of an agent for Pendulum-v1 with its episodes."""
+    import torch
+
+    runs = tmp_path_factory.mktemp("pretrained")
+    ppo_ultra.main(
+        ["--env-id", "Pendulum-v1", "--pretrain-timesteps", "2048", "--update-epochs", "1", "--eval-episodes", "1",
+         "--trajectory-episodes", "3", "--no-cuda", "--runs-dir", str(runs)]
+    )  # fmt: skip
+    torch.use_deterministic_algorithms(False)
+    torch.set_flush_denormal(False)
+    (run_dir,) = runs.iterdir()
+    return run_dir
+
+
+class TestTrial:
+    """The whole way, with an agent that goes on learning: no trial is made up here."""
+
+    ROUNDS = ("--rounds", "2", "--round-timesteps", "2048")
+    TEXTS = (*GOOD[:3], ROUND_2[3], *ROUND_2)  # code that is true now and then in its episodes
+
+    def run(self, monkeypatch, pretrained, backend, *arguments):
+        monkeypatch.setattr(command, "make_backend", lambda args: backend)
+        return main(["--trajectories", str(pretrained / "trajectories.npz"), *OPTIONS, *self.ROUNDS, *arguments])
+
+    def test_the_table_is_tried_once_and_both_rounds_are_rebuilt(self, pretrained, tmp_path, monkeypatch, capsys):
+        monkeypatch.chdir(tmp_path)
+        folder = tmp_path / "tables" / "Pendulum-v1"
+        assert self.run(monkeypatch, pretrained, Scripted(*self.TEXTS)) == 0
+        rows = json.loads((folder / "entries.json").read_text())
+        first = CriticalStates.load(folder / "table-1.json")
+        assert [(r["entry"], r["action"], r["reward"]) for r in rows] == [
+            (i, first.actions[i].tolist(), first.rewards[i]) for i in range(3)
+        ]
+        assert sum(r["fired"] for r in rows) > 0
+        assert sum(r["withheld"] for r in rows) > 0
+        assert len(Trajectories.load(folder / "trajectories-2.npz")) == 3
+        assert CriticalStates.load(folder / "table.json").notes[0]["rationale"] == "It stalls (0, 11)."
+        (trial,) = folder.glob("trial-*")
+        (run_dir,) = trial.glob("*/")
+        description = json.loads((run_dir / "args.json").read_text())["args"]
+        assert (description["arm"], description["withhold"], description["total_timesteps"]) == ("a", 0.5, 2048)
+
+        tables = {name: (folder / name).read_bytes() for name in ("table.json", "table-1.json", "critical.py")}
+        monkeypatch.setattr(command, "run_commands", None)  # the trial is there
+        assert self.run(monkeypatch, pretrained, Scripted(*self.TEXTS)) == 0
+        assert {name: (folder / name).read_bytes() for name in tables} == tables
+        shutil.copy(pretrained / "trajectories.npz", folder)
+        assert main(["--replay", str(folder), "--output", "again"]) == 0
+        assert "byte for byte" in capsys.readouterr().out
+        for path in (*folder.glob("prompt-*"), *folder.glob("reply-*"), *folder.glob("*-1.*")):
+            assert (tmp_path / "again" / path.name).read_bytes() == path.read_bytes()
+
+        assert self.run(monkeypatch, pretrained, Scripted(*self.TEXTS[:4]), "--rounds", "1") == 0
+        assert (folder / "table.json").read_bytes() == tables["table-1.json"]
+        assert not {path.name for path in folder.iterdir()} & {"table-1.json", "entries.json", "prompt-states-2.txt"}
+
+    def test_what_is_missing_or_fails_is_named(self, saved, pretrained, monkeypatch, tmp_path, capsys):
+        monkeypatch.chdir(tmp_path)
+        backend = Scripted(*self.TEXTS[:4])
+        assert self.run(monkeypatch, saved.parent, backend) == 1
+        assert f"{saved.with_name('agent.pt')} must be there" in capsys.readouterr().err
+        assert len(backend.texts) == 4
+        assert self.run(monkeypatch, pretrained, backend, "--output", "short", "--round-timesteps", "100") == 1
+        error = capsys.readouterr().err
+        assert "the trial of the table failed: exit status 1" in error
+        assert "--total-timesteps 100 must be at least one rollout" in error
+        assert (tmp_path / "short" / "table.json").exists()
 
 
 @pytest.mark.skipif(

@@ -4,6 +4,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from conftest import Echo, Turns
+from gymnasium.error import InvalidProbability
 from gymnasium.spaces import Box, MultiBinary
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
@@ -47,6 +48,8 @@ class TestBox:
             assert info["executed_action"].dtype == np.float32
             assert info["action_overridden"] is (step in SUGGESTED)
             assert info["critical"] is (step in SUGGESTED)
+            assert info["critical_entry"] == {1: 0, 3: 1}.get(step, -1)
+            assert type(info["critical_entry"]) is int
 
     def test_the_first_state_of_an_episode_may_be_critical(self):
         states = CriticalStates(np.zeros((1, 3)), [[1.0, 1.0]], [0.0], scale=[1.0, 100.0, 100.0], tolerance=0.1)
@@ -183,6 +186,110 @@ class TestPatience:
             LLMActionOverride(Echo(), AT_1_AND_3, patience_steps=patience)
 
 
+class TestWithhold:
+    EVERYWHERE = CriticalStates(np.zeros((1, 3)), [[1.0, 1.0]], [0.5], scale=[1.0, 100.0, 100.0], tolerance=1e4)
+
+    def test_that_share_of_the_actions_is_the_agents_own_in_critical_states(self):
+        env = LLMActionOverride(Echo(steps=4000), self.EVERYWHERE, withhold=0.25)
+        _, *steps = played(env, np.zeros(2, np.float32), steps=4000)
+        overridden = np.array([info["action_overridden"] for *_, info in steps])
+        assert overridden.mean() == pytest.approx(0.75, abs=0.03)
+        for played_it, (*_, info) in zip(overridden, steps, strict=True):
+            assert info["received"].tolist() == info["executed_action"].tolist() == ([1, 1] if played_it else [0, 0])
+            assert type(info["action_overridden"]) is bool
+            assert info["critical"]
+            assert info["critical_entry"] == 0
+
+    def test_the_seed_of_the_reset_decides_which(self):
+        env = LLMActionOverride(Echo(steps=99), self.EVERYWHERE, withhold=0.5)
+
+        def overridden(seed):
+            env.reset(seed=seed)
+            return [env.step(np.zeros(2, np.float32))[4]["action_overridden"] for _ in range(40)]
+
+        first = overridden(7)
+        assert overridden(7) == first
+        assert overridden(8) != first
+        assert overridden(None) != overridden(None)
+
+    def test_the_environments_random_stream_is_left_alone(self):
+        states = []
+        for withhold in (0.0, 0.5):
+            env = LLMActionOverride(Echo(), self.EVERYWHERE, withhold=withhold)
+            played(env, np.zeros(2, np.float32))
+            env.reset()
+            states.append(env.unwrapped.np_random.bit_generator.state)
+        assert states[0] == states[1]
+
+    @pytest.mark.parametrize("withhold", [-0.1, 1.0, np.nan])
+    def test_other_probabilities_are_refused(self, withhold):
+        with pytest.raises(InvalidProbability, match=rf"withhold must lie in \[0, 1\), got {withhold}"):
+            LLMActionOverride(Echo(), AT_1_AND_3, withhold=withhold)
+
+
+class TestSilent:
+    def test_a_silent_entry_is_as_if_it_were_not_critical(self):
+        env = LLMActionOverride(Echo(), AT_1_AND_3)
+        assert env.silent == frozenset()
+        env.silent = [1]
+        _, *steps = played(env, np.zeros(2, np.float32))
+        assert [info["received"].tolist() for *_, info in steps] == [[0, 0], [0.5, -0.5], [0, 0], [0, 0], [0, 0]]
+        assert [info["action_overridden"] for *_, info in steps] == [False, True, False, False, False]
+        assert [info["critical"] for *_, info in steps] == [False, True, False, False, False]
+        assert [info["critical_entry"] for *_, info in steps] == [-1, 0, -1, -1, -1]
+        assert env.hit_count == 1
+
+    def test_its_states_do_not_go_to_the_next_nearest_entry(self):
+        near = CriticalStates([[0.0, 0, 0], [1.0, 0, 0]], [[1.0, 1.0], [0.5, 0.5]], [0, 0], [1.0, 100.0, 100.0], tolerance=9.0)
+        env = LLMActionOverride(Echo(), near)
+        env.silent = {0}
+        _, first, second = played(env, np.zeros(2, np.float32), steps=2)
+        assert (first[4]["critical_entry"], second[4]["critical_entry"]) == (-1, 1)
+
+    def test_it_may_be_set_from_outside_and_through_a_vector(self):
+        env = LLMActionOverride(Echo(), AT_1_AND_3)
+        outside = gym.wrappers.RecordEpisodeStatistics(env)
+        outside.set_wrapper_attr("silent", [0], force=False)
+        assert env.silent == {0}
+        envs = AsyncVectorEnv([make_stack(5), make_stack(5)])
+        try:
+            envs.set_attr("silent", frozenset({1}))
+            assert envs.call("silent") == ({1}, {1})
+        finally:
+            envs.close()
+
+    @pytest.mark.parametrize("outer_first", [False, True])
+    def test_both_wrappers_of_a_stack_fall_silent(self, outer_first):
+        outer, inner = (CriticalStateRewarder, LLMActionOverride) if outer_first else (LLMActionOverride, CriticalStateRewarder)
+        env = outer(inner(Echo(), AT_1_AND_3), AT_1_AND_3)
+        env.set_wrapper_attr("silent", {0}, force=False)
+        _, *steps = played(env, np.zeros(2, np.float32))
+        assert [info["critical_entry"] for *_, info in steps] == [-1, -1, -1, 1, -1]
+        assert [info["critical"] for *_, info in steps] == [False, False, False, True, False]
+        assert [info["llm_reward"] for *_, info in steps] == pytest.approx([0, 0, 0, -0.05, 0])
+        assert [info["action_overridden"] for *_, info in steps] == [False, False, False, True, False]
+
+    def test_guidance_that_is_no_table_is_one_entry(self):
+        env = LLMActionOverride(Echo(), lambda observation: ([1.0, 1.0], 0.0) if observation[0] == 1 else None)
+        own = np.zeros(2, np.float32)
+        assert [info["critical_entry"] for *_, info in played(env, own)[1:]] == [-1, 0, -1, -1, -1]
+        env.silent = {0}
+        assert [info["critical_entry"] for *_, info in played(env, own)[1:]] == [-1] * 5
+
+    def test_a_table_all_of_which_fell_silent_does_not_run_out_of_patience(self):
+        env = LLMActionOverride(Echo(steps=100), AT_1_AND_3, patience_steps=7)
+        env.silent = {0, 1}
+        played(env, np.zeros(2, np.float32), steps=20)
+        assert env.hit_count == 0
+
+    @pytest.mark.parametrize("entries", [[2], [-1], [0, 7]])
+    def test_other_entries_are_refused(self, entries):
+        env = LLMActionOverride(Echo(), AT_1_AND_3)
+        with pytest.raises(ValueError, match=r"silent must hold entries of the guidance, 0 to 1, got \["):
+            env.silent = entries
+        assert env.silent == frozenset()
+
+
 class TestStack:
     def test_a_mask_above_maps_into_native_units_and_the_override_has_the_last_word(self):
         env = LLMActionMask(
@@ -228,6 +335,15 @@ class TestStack:
             _, *steps = played(env, np.zeros(2, np.float32))
             assert [info["critical"] for *_, info in steps] == [False, True, False, True, False]
 
+    def test_of_two_tables_the_outer_one_names_the_entry_where_it_has_one(self):
+        only_3 = AT_1_AND_3.moved_to([[3.0, 0, 0], [9.0, 0, 0]])
+        for outer, inner, entries in (
+            (CriticalStateRewarder, LLMActionOverride, [-1, 0, -1, 0, -1]),
+            (LLMActionOverride, CriticalStateRewarder, [-1, 0, -1, 0, -1]),
+        ):
+            _, *steps = played(outer(inner(Echo(), AT_1_AND_3), only_3), np.zeros(2, np.float32))
+            assert [info["critical_entry"] for *_, info in steps] == entries
+
 
 def make_stack(steps):
     return lambda: LLMActionMask(
@@ -263,6 +379,7 @@ def test_every_transition_of_a_vector_is_told_of_in_full(num_envs, mode, vector)
                 expected = SUGGESTED.get(step, [0.125, 0.125])
                 assert executed[row].tolist() == expected
                 assert critical[row] == overridden[row] == (step in SUGGESTED)
+                assert transition_info(infos, "critical_entry")[row] == {1: 0, 3: 1}.get(step, -1)
                 assert llm_reward[row] == {1: 0.5, 3: -0.25}.get(step, 0)
                 assert rewards[row] == pytest.approx(sum(expected) + llm_reward[row])
                 hits += step in SUGGESTED

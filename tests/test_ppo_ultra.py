@@ -188,7 +188,7 @@ def test_advantages_are_gae(ppo_ultra):
                 weight *= 0.9 * 0.7
                 if not alive:
                     break
-            assert ppo.advantages()[t, i] == pytest.approx(expected, abs=1e-4)
+            assert ppo.advantages(ppo.rewards)[t, i] == pytest.approx(expected, abs=1e-4)
 
 
 def test_observations_are_normalised_as_gymnasium_does(ppo_ultra):
@@ -273,6 +273,129 @@ def test_the_return_of_an_episode_is_the_environments_own(ppo_ultra):
     assert metrics["ultra/llm_return"] == 0.5
     assert metrics["ultra/hit_rate"] == metrics["ultra/override_rate"] == 0.5
     assert metrics["ultra/llm_share"] == pytest.approx(0.5 / 3.5)
+
+
+# ------------------------------------------------------------------------------------------------ worth of entries
+
+
+class Doors(gym.Env):
+    """One step an episode, at one of three doors: action 1 pays 8 at the first and costs 8 at the second, action 0 nothing."""
+
+    def __init__(self):
+        self.action_space, self.observation_space = Discrete(2), Box(0.0, 1.0, (3,))
+
+    def _observe(self):
+        return np.eye(3, dtype=np.float32)[self.door]
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.door = int(self.np_random.integers(3))
+        return self._observe(), {}
+
+    def step(self, action):
+        return self._observe(), (8.0, -8.0, 0.0)[self.door] * float(action), True, False, {}
+
+
+gym.register("llmwrappers-tests/Doors-v0", entry_point=Doors)
+
+
+@pytest.fixture
+def doors(tmp_path):
+    """Arguments for a table that says 1 at every door."""
+    note = {"episode": 0, "rationale": "Not asked for."}
+    CriticalStates(
+        np.eye(3), [1, 1, 1], [0.5, -0.5, 0.0], scale=np.ones(3), tolerance=0.1, notes=[note | {"step": i} for i in range(3)]
+    ).save(tmp_path / "doors.json")
+    return [
+        "--env-id", "llmwrappers-tests/Doors-v0", "--agent", "none", "--critical-states", str(tmp_path / "doors.json"),
+        "--trajectory-episodes", "0", "--learning-rate", "1e-4",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("arm", ["a", "ra"])
+def test_the_harmful_entry_falls_silent_and_the_good_one_does_not(train, doors, arm, capsys):
+    run_dir = train(*doors, "--arm", arm, "--total-timesteps", "2048")
+    good, harmful, idle = json.loads((run_dir / "entries.json").read_text())
+    assert [row["silent"] for row in (good, harmful, idle)] == [False, True, False]
+    # An agent that has learned next to nothing tosses a coin: in place of it, action 1 is worth 8 / 2. Not the LLM's reward.
+    assert 0 < good["low"] < good["advantage"] == pytest.approx(4.0, abs=1.0)
+    assert good["low"] < 4.0 < good["high"]
+    assert harmful["low"] < -4.0 < harmful["high"] < 0
+    assert idle["low"] <= 0 <= idle["high"]
+    place = {"action": 1, "reward": 0.5, "episode": 0, "step": 0}
+    assert list(good) == ["entry", "fired", "withheld", "advantage", "low", "high", "silent", *place]
+    assert place.items() <= good.items()
+    assert "of 3 entries 1 cost return and fell silent: 1; 1 surely helped: 0; 1 met too rarely" in capsys.readouterr().out
+    assert values_of(run_dir, "ultra/silent_entries")[0] == 0
+    assert values_of(run_dir, "ultra/silent_entries")[-1] == 1
+    assert values_of(run_dir, "ultra/advantage")[-1] > 1
+    assert json.loads((run_dir / "summary.json").read_text()).keys() == {
+        "global_step", "seconds", "eval/episodic_return", "eval/guided_return"
+    }  # fmt: skip
+
+
+def test_advantages_that_tell_of_worth_are_of_the_environments_own_reward(ppo_ultra, doors):
+    """Of one step: the reward less the value of the state, both in the environment's units; the LLM's reward is not in it."""
+    rng = np.random.default_rng(0)
+    args = ppo_ultra.Args(num_steps=64, arm="ra", withhold=0.5, alpha=3.0)
+    table = CriticalStates.load(doors[doors.index("--critical-states") + 1])
+    env = ppo_ultra.guide(Doors(), args, table)
+    agent = ppo_ultra.Agent(env.observation_space, env.action_space, rng, torch.device("cpu"))
+    ppo = ppo_ultra.PPO(args, [env], agent, rng)
+    ppo.reset()
+    ppo.collect()
+
+    class Told(list):
+        def record(self, *step):
+            self.append(step)
+
+    ppo.tell(told := Told())
+    unit = float(agent.returns.inverse_std)
+    assert len(told) == 64
+    for step, (entry, fired, advantage) in enumerate(told):
+        assert entry == ppo.observations[step, 0].argmax()
+        assert fired == ppo.overridden[step, 0]
+        own = (8.0, -8.0, 0.0)[entry] * ppo.actions[step, 0]
+        # The scale of rewards grows certain while they come.
+        if step > 32:
+            assert advantage == pytest.approx(own - ppo.values[step, 0] / unit, abs=1.0)
+        assert ppo.actions[step, 0] == 1 or not fired
+    assert {fired for _, fired, _ in told} == {True, False}
+
+
+@pytest.mark.parametrize("arm", ["a", "ra"])
+def test_own_rewards_are_the_rewards_but_for_the_llms(ppo_ultra, pretrained, arm):
+    """Also where a time limit ends an episode, which is then valued at its end."""
+    rng = np.random.default_rng(0)
+    args = ppo_ultra.Args(env_id="Pendulum-v1", num_steps=250, arm=arm)
+    env = ppo_ultra.guide(gym.make("Pendulum-v1"), args, CriticalStates.load(pretrained / "table.json"))
+    ppo = ppo_ultra.PPO(args, [env], ppo_ultra.Agent(env.observation_space, env.action_space, rng, torch.device("cpu")), rng)
+    ppo.reset()
+    ppo.collect()
+    assert ppo.dones.sum() == 1
+    assert 0 < ppo.overridden.sum() < (ppo.entries >= 0).sum() < 250
+    differ = ppo.rewards != ppo.own_rewards
+    assert not differ[ppo.entries < 0].any()
+    assert (differ[ppo.entries >= 0].mean() > 0.5) == (arm == "ra")  # the first rewards may be clipped
+
+
+def test_without_withholding_nothing_is_told_of_entries(train, pretrained):
+    """And an entry that would be withheld never is: all are overridden."""
+    run_dir = train(*starts_from(pretrained), "--arm", "a", "--withhold", "0", "--total-timesteps", "512")
+    assert not (run_dir / "entries.json").exists()
+    assert values_of(run_dir, "ultra/hit_rate") == values_of(run_dir, "ultra/override_rate")
+    assert not values_of(run_dir, "ultra/advantage") + values_of(run_dir, "ultra/silent_entries")
+    withheld = train(*starts_from(pretrained), "--arm", "a", "--total-timesteps", "512")
+    rates = np.mean(values_of(withheld, "ultra/override_rate")) / np.mean(values_of(withheld, "ultra/hit_rate"))
+    assert rates == pytest.approx(0.75, abs=0.1)
+
+
+def test_a_run_from_before_there_was_withholding_goes_on_without(ppo_ultra, train, pretrained):
+    run_dir = train(*starts_from(pretrained), "--arm", "a", "--withhold", "0", "--total-timesteps", "128")
+    description = json.loads((run_dir / "args.json").read_text())
+    del description["args"]["withhold"]
+    (run_dir / "args.json").write_text(json.dumps(description))
+    assert ppo_ultra.resumed_args(str(run_dir), ["--resume", str(run_dir)]).withhold == 0.0
 
 
 # ------------------------------------------------------------------------------------------------ the arms
@@ -425,10 +548,11 @@ def test_a_table_that_never_fires_is_an_error(ppo_ultra, train, pretrained, tmp_
 # ------------------------------------------------------------------------------------------------ whole runs
 
 
-@pytest.mark.parametrize("arm", ["ra", "rnd"])
-def test_resuming_after_a_kill_repeats_the_run(ppo_ultra, train, pretrained, monkeypatch, tmp_path, arm):
+@pytest.mark.parametrize("case", ["ra", "rnd", "doors"])
+def test_resuming_after_a_kill_repeats_the_run(ppo_ultra, train, pretrained, doors, monkeypatch, case):
     """Cut after its second checkpoint and resumed: the same metrics and weights, to the last bit, as the whole run."""
-    arguments = [*starts_from(pretrained), "--arm", arm, "--total-timesteps", "1024", "--checkpoint-every", "256"]
+    starts = [*doors, "--arm", "ra"] if case == "doors" else [*starts_from(pretrained), "--arm", case]
+    arguments = [*starts, "--total-timesteps", "1024", "--checkpoint-every", "256"]
     whole = train(*arguments)
     write = ppo_ultra.write_atomically
     written = []
@@ -450,6 +574,10 @@ def test_resuming_after_a_kill_repeats_the_run(ppo_ultra, train, pretrained, mon
     ppo_ultra.main(["--resume", str(cut)])
     assert metrics_of(cut) == metrics_of(whole)
     assert torch.equal(agent_parameters(cut), agent_parameters(whole))
+    if case != "rnd":
+        assert (cut / "entries.json").read_bytes() == (whole / "entries.json").read_bytes()
+    if case == "doors":
+        assert values_of(cut, "ultra/silent_entries")[3] == 1  # at the checkpoint something was silent
 
 
 def test_the_script_runs_from_the_command_line_and_is_tracked_offline(pretrained, tmp_path):
@@ -514,6 +642,7 @@ def test_wrong_arguments_are_named(ppo_ultra, pretrained, tmp_path):
     base = starts_from(pretrained)
     assert "--gamma must be in [0, 1], got 1.5" in says(*base, "--gamma", "1.5")
     assert "--alpha must be finite and at least 0, got -0.1" in says(*base, "--alpha", "-0.1")
+    assert "--withhold must be in [0, 1), got 1.0" in says(*base, "--withhold", "1")
     assert "--num-minibatches 3 must divide num_envs * num_steps = 1 * 128" in says(*base, "--num-minibatches", "3")
     assert "--total-timesteps 100 must be at least one rollout" in says(*base, "--total-timesteps", "100")
     assert "no agent is shipped for --env-id Acrobot-v1" in says("--env-id", "Acrobot-v1")

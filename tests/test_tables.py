@@ -9,7 +9,7 @@ from conftest import Echo, Turns
 
 import llmwrappers.tables
 from llmwrappers import CriticalFunction, CriticalStates, PolicyRejected, load_guidance
-from llmwrappers.tables import shipped_tables
+from llmwrappers.tables import GuidanceLookup, entry_count, shipped_tables
 
 STATES = CriticalStates([[0.0, 0.0, 0.0]], [[0.5, -0.5]], [1.0], scale=np.ones(3), tolerance=0.1)
 CODE = "def critical(obs):\n    return obs[0] == 0, [0.25, 4.0], -1.0\n"
@@ -108,3 +108,25 @@ def test_without_any_shipped_table_the_error_says_so(tmp_path, monkeypatch):
 def test_something_else_is_a_type_error(source):
     with pytest.raises(TypeError, match="critical_states must be"):
         load_guidance(source, Echo())
+
+
+class TestSilence:
+    TWO = CriticalStates(np.eye(3)[:2], [[0.5, -0.5], [0.0, 0.0]], [1.0, 0.0], scale=np.ones(3), tolerance=0.1)
+
+    def test_entries_are_counted(self):
+        assert entry_count(self.TWO) == 2
+        assert entry_count(lambda observation: None) == 1
+
+    def test_a_silent_entry_gives_no_advice_from_the_next_observation_on(self):
+        lookup = GuidanceLookup(self.TWO, Echo(), None, 0)
+        assert lookup.look(np.eye(3)[1], {})[1] == 0.0
+        assert lookup.entry == 1
+        lookup.silence([1])
+        assert lookup.count() is not None
+        assert lookup.look(np.eye(3)[1], {}) is None
+        assert (lookup.entry, lookup.count()) == (-1, None)
+        assert lookup.look(np.eye(3)[0], {})[1] == 1.0
+        assert lookup.entry == 0
+        lookup.silence([])
+        assert lookup.look(np.eye(3)[1], {}) is not None
+        assert lookup.hit_count == 1

@@ -7,6 +7,7 @@ serves, the hashes, the default candidate and why). ``python -m llmwrappers.prio
 
 import json
 import os
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,41 @@ def load_prior(
         f"prior must be the name of a shipped prior, a path to a Python file or a callable, got {prior!r} "
         f"of type {type(prior).__name__}"
     )
+
+
+def load_candidates(
+    prior: str | os.PathLike[str], isolation: str = "inprocess", action_dim: int | tuple[int, ...] | None = None
+) -> dict[str, PriorPolicy]:
+    """Returns all the candidates that a name or a folder holds, by name, good and bad.
+
+    A name is the id of an environment with shipped replies; a folder is one that ``local_llm.write_policy`` wrote, or any that
+    holds Python files with a ``policy`` each, which are named after their files. A file whose code is refused is warned of, and left
+    out. The other arguments are those of ``load_prior``.
+
+    Raises:
+        ValueError: neither a shipped name nor a folder, or a folder without a Python file that is not refused
+
+    Example:
+        >>> list(load_candidates("Hopper-v4"))
+        ['policy-1', 'policy-2', 'policy-3', 'policy-4', 'policy-5']
+    """
+    folder = (_folders().get(prior) if isinstance(prior, str) else None) or Path(prior)
+    if (folder / "provenance.json").is_file():
+        paths = [folder / f"policy-{number}.py" for number in _candidates(folder)[0]]
+    else:
+        paths = sorted(folder.glob("*.py"))
+    candidates = {}
+    for path in paths:
+        try:
+            candidates[path.stem] = _load_file(path, isolation, action_dim)
+        except PolicyRejected as rejected:
+            warnings.warn(f"left out: {rejected}", stacklevel=2)
+    if not candidates:
+        served = ", ".join(sorted(_folders()))
+        raise ValueError(
+            f"no candidates at {str(prior)!r}: it is no folder with policies, and replies are shipped for {served}"
+        )
+    return candidates
 
 
 def shipped_priors() -> list[str]:

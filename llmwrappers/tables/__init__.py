@@ -6,7 +6,7 @@ CriticalFunction), ``trajectories.npz`` and ``agent.pt`` (what the LLM was shown
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -83,10 +83,17 @@ def _load(source: Any, env: gym.Env) -> Any:
     )
 
 
+def entry_count(guidance: Guidance) -> int:
+    """Returns how many entries a guidance has: a table its states, anything else one."""
+    return len(guidance) if isinstance(guidance, CriticalStates) else 1
+
+
 class GuidanceLookup:
     """Asks the guidance once for each observation, and counts the steps taken in critical states.
 
-    Both wrappers that use guidance hold one; ``advice`` is about the latest observation.
+    Both wrappers that use guidance hold one; ``entry`` and ``advice`` are about the latest observation. An entry is the index
+    of a table's state, -1 where none matches; guidance that is no table has one entry, 0. Where an entry is ``silent`` nothing
+    is critical: its states do not go to the next nearest entry, which was not written for them.
     """
 
     def __init__(self, source: Any, env: gym.Env, info_key: str | None, patience_steps: int):
@@ -95,15 +102,33 @@ class GuidanceLookup:
         self.guidance = load_guidance(source, env, info_key)
         self.source, self.info_key, self.patience_steps = source, info_key, patience_steps
         self.hit_count = self.step_count = 0
-        self.advice: tuple[Any, float] | None = None
+        self.entry, self.advice = -1, None
+        self.silent: frozenset[int] = frozenset()
+
+    def silence(self, entries: Iterable[int]) -> None:
+        """Makes these entries silent from the next observation on, and no others.
+
+        Raises:
+            ValueError: there is no such entry
+        """
+        silent, size = frozenset(entries), entry_count(self.guidance)
+        if not silent <= frozenset(range(size)):
+            raise ValueError(f"silent must hold entries of the guidance, 0 to {size - 1}, got {sorted(silent)}")
+        self.silent = silent
 
     def look(self, observation: Any, info: dict[str, Any]) -> tuple[Any, float] | None:
-        """Returns, and keeps, the advice at an observation."""
+        """Returns, and keeps, the advice at an observation; None where its entry is silent."""
         if self.info_key is not None:
             if self.info_key not in info:
                 raise ValueError(f"info_key must be a key of every info, got {self.info_key!r}; info has {sorted(info)}")
             observation = info[self.info_key]
-        self.advice = self.guidance(observation)
+        if isinstance(self.guidance, CriticalStates):
+            entry = self.guidance.match(observation)
+            advice = self.guidance.advice(entry) if entry >= 0 else None
+        else:
+            advice = self.guidance(observation)
+            entry = -1 if advice is None else 0
+        self.entry, self.advice = (-1, None) if entry in self.silent else (entry, advice)
         return self.advice
 
     def count(self) -> tuple[Any, float] | None:
@@ -112,7 +137,8 @@ class GuidanceLookup:
         Raises:
             RuntimeError: nothing was critical in the first ``patience_steps`` steps
         """
-        if self.step_count == self.patience_steps > 0 and self.hit_count == 0:
+        # What fell silent has matched, if before this run was resumed.
+        if self.step_count == self.patience_steps > 0 and self.hit_count == 0 and not self.silent:
             raise RuntimeError(
                 f"no state was critical in the first {self.step_count} steps under {self._name()}: was it made for another "
                 "environment or from observations that were normalized, or is its tolerance too small? Compare "

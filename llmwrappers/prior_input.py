@@ -1,0 +1,41 @@
+"""What a prior is handed, if that is not the observation."""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+
+def require_prior_input(env: gym.Env, prior_input: str | None) -> None:
+    """Raises a ValueError if the environment cannot have that input: no Atari RAM, or no MuJoCo state.
+
+    Example:
+        >>> require_prior_input(gym.make("InvertedPendulum-v4"), "simulator")
+    """
+    if prior_input == "ram" and not hasattr(env.unwrapped, "ale"):
+        raise ValueError(f"prior_input='ram' needs an Atari environment (env.unwrapped.ale), got {env}")
+    if prior_input == "simulator" and not hasattr(getattr(env.unwrapped, "data", None), "qpos"):
+        raise ValueError(f"prior_input='simulator' needs a MuJoCo environment (env.unwrapped.data.qpos), got {env}")
+
+
+def read_prior_input(env: gym.Env, prior_input: str | None, observation: Any, info: dict[str, Any]) -> Any:
+    """Returns what a prior is to be handed in the state that an environment has just returned.
+
+    None is the observation; "ram" Atari's RAM, uint8 (128,); "simulator" MuJoCo's ``qpos`` and ``qvel`` in one float64 array; any other
+    string the entry of ``info`` under that key.
+
+    Raises:
+        ValueError: no such key in ``info``
+    """
+    if prior_input is None:
+        return observation
+    simulator: Any = env.unwrapped
+    if prior_input == "ram":
+        return simulator.ale.getRAM()
+    if prior_input == "simulator":
+        return np.concatenate([simulator.data.qpos, simulator.data.qvel])
+    if prior_input not in info:
+        raise ValueError(
+            f"prior_input must be None, 'ram', 'simulator' or a key of every info, got {prior_input!r}; info has {sorted(info)}"
+        )
+    return info[prior_input]

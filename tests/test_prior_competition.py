@@ -1,0 +1,102 @@
+"""PriorCompetition: who plays, who is dropped, how often that is wrong, and what is said of it."""
+
+import math
+
+import numpy as np
+import pytest
+
+from llmwrappers import PriorCompetition
+
+
+def play(means: dict, episodes: int, seed: int = 0, spread: float = 1.0, mask_epsilon: float = 1.0) -> PriorCompetition:
+    """A competition of arms with normal returns."""
+    competition = PriorCompetition([name for name in means if name is not None])
+    rng = np.random.default_rng(seed)
+    for _ in range(episodes):
+        arm = competition.choose(rng, mask_epsilon)
+        competition.record(arm, rng.normal(means[arm], spread))
+    return competition
+
+
+def test_the_good_one_stays_and_plays_most():
+    competition = play({None: 0.0, "good": 10.0, "bad": -10.0, "worse": -50.0}, 200)
+    assert "good" in competition.alive
+    assert "worse" not in competition.alive
+    assert competition.leader == "good"
+    assert competition.episodes["good"] > 0.7 * 200
+    assert competition.episodes["bad"] + competition.episodes["worse"] < 20
+    worth, low, high = competition.worth("good")
+    assert low < 10.0 < high
+    assert worth == pytest.approx(10.0, abs=2.0)
+
+
+def test_when_all_harm_all_are_dropped():
+    competition = play({None: 0.0, "bad": -40.0, "worse": -50.0}, 60)
+    assert competition.alive == []
+    assert competition.leader is None
+    assert competition.choose(np.random.default_rng(0)) is None
+    assert competition.episodes["bad"] + competition.episodes["worse"] < 20
+
+
+def test_equal_arms_are_dropped_as_rarely_as_promised():
+    dropped = sum(len(play({None: 0.0, "a": 0.0, "b": 0.0}, 150, seed).alive) < 2 for seed in range(100))
+    assert dropped <= 5
+
+
+def test_it_notices_when_the_agent_has_overtaken():
+    competition, rng = PriorCompetition(["prior"]), np.random.default_rng(0)
+    for episode in range(300):
+        arm = competition.choose(rng)
+        competition.record(arm, rng.normal(10.0 if arm else 0.1 * episode, 1.0))
+    assert competition.alive == []
+    assert "prior was dropped after" in competition.verdict()
+
+
+def test_none_plays_at_least_its_share_and_alone_once_the_mask_has_faded():
+    means = {None: 0.0, "good": 10.0}
+    assert 0.1 < play(means, 300).episodes[None] / 300 < 0.3
+    assert 0.65 < play(means, 300, mask_epsilon=0.25).episodes[None] / 300 < 0.85
+    assert play(means, 50, mask_epsilon=0.0).episodes == {None: 50, "good": 0}
+
+
+def test_arms_that_are_equal_to_the_last_digit():
+    """Returns without any spread: the difference is certain after the first episodes."""
+    competition = play({None: 0.0, "good": 1.0, "bad": -1.0}, 40, spread=0.0)
+    assert competition.alive == ["good"]
+    assert competition.worth("good") == (1.0, 1.0, 1.0)
+
+
+def test_the_verdict_says_who_helped_by_how_much_and_how_sure_that_is():
+    lines = play({None: 0.0, "good": 10.0, "bad": -50.0}, 100).verdict().splitlines()
+    assert lines[0].startswith("good helped: with it an episode returned ")
+    assert "more than without (95 % interval" in lines[0]
+    assert lines[1].startswith("bad was dropped after ")
+    assert "less than without" in lines[1]
+    assert "too few for an interval" in PriorCompetition(["new"]).verdict()
+
+
+def test_a_checkpoint_goes_on():
+    a = play({None: 0.0, "good": 10.0, "bad": -10.0}, 30)
+    b = PriorCompetition(["good", "bad"])
+    b.load_state(a.state())
+    draws = [np.random.default_rng(5) for _ in range(2)]
+    assert [a.choose(draws[0]) for _ in range(20)] == [b.choose(draws[1]) for _ in range(20)]
+    assert a.verdict() == b.verdict()
+
+
+def test_a_candidate_can_be_withdrawn():
+    competition = PriorCompetition(["a", "b"])
+    competition.drop("a")
+    assert competition.alive == ["b"]
+
+
+@pytest.mark.parametrize("candidates", [[], ["a", "a"]])
+def test_bad_candidates(candidates):
+    with pytest.raises(ValueError, match="candidates must be names"):
+        PriorCompetition(candidates)
+
+
+@pytest.mark.parametrize("error_rate", [0.0, 1.0, math.nan])
+def test_bad_error_rate(error_rate):
+    with pytest.raises(ValueError, match="error_rate must lie in"):
+        PriorCompetition(["a"], error_rate)
