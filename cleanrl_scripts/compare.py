@@ -56,8 +56,8 @@ class Args:
     env_ids: tuple[str, ...] = ()
     """the ids of the environments"""
     arms: tuple[str, ...] = ("none", "llm")
-    """what is compared, the baseline first. td3_camel.py: none, llm, random, expert (the best run of `none`); other scripts:
-    what they take as --arm; an arm of your own: "wide=--prior shipped --radius 0.6" """
+    """what is compared, the baseline first. td3_camel.py: none, llm, paper, auto, random, expert (the best run of `none`);
+    other scripts: what they take as --arm; an arm of your own: "wide=--prior shipped --radius 0.6" """
     seeds: str = "1-3"
     """1-8, or 1,3,5, or 4"""
     total_timesteps: int = 1000000
@@ -99,6 +99,8 @@ ARMS = {
     "td3_camel.py": {
         "none": ["--prior", "none"],
         "llm": ["--prior", "shipped"],
+        "paper": ["--prior", "shipped", "--form", "paper"],
+        "auto": ["--prior", "auto"],
         "random": ["--prior", "random"],
         "expert": ["--prior", "expert:{expert_model}"],
     }
@@ -718,7 +720,9 @@ def wandb_arm(config: dict) -> str:
     if "arm" in config:
         return config["arm"]
     prior = config["prior"]
-    return "expert" if prior.startswith("expert:") else "llm" if prior == config["env_id"] else Path(prior).stem
+    if prior == config["env_id"]:
+        return "paper" if config.get("form") == "paper" else "llm"
+    return Path(prior).stem if Path(prior).suffix == ".py" else prior.partition(":")[0]
 
 
 def wandb_records(path: Path) -> Iterator:

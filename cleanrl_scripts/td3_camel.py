@@ -1,14 +1,19 @@
 # TD3 guided by a policy that an LLM wrote: CAMEL (arXiv 2502.11896) on CleanRL's td3_continuous_action.py, in one file.
 #
+#   for every episode: which prior masks it, if any             the competition decides, by returns; ever fewer are masked
 #   for every step:
-#       x = actor(obs) + noise                                      x in [-1, 1]; before learning starts x is uniform
-#       next_obs, reward = env.step(x)                              LLMActionMask plays a = center + half_width * x
-#       store obs, a, next_obs, interval, next_interval, reward     an interval is its center and its half_width
-#       x' = clip(target_actor(next_obs) + clipped noise)           the target action lies in the next state's interval
-#       critics      <- reward + gamma * min(target_critics(next_obs, next_center + next_half_width * x'))
-#       actor        <- max critic(obs, center + half_width * actor(obs))      every second step, and then
-#       targets      <- (1 - tau) * targets + tau * networks
+#       x = actor(obs) + noise                                  x in [-1, 1]; before learning starts x is random
+#       next_obs, reward = env.step(x)                          LLMActionMask clips it into the interval around the prior's action
+#       store obs, action, next_obs, reward, advice             what every prior would have done
+#       x' = clip(target_actor(next_obs) + clipped noise)
+#       critics  <- reward + gamma * min(target_critics(next_obs, x'))
+#       actor    <- max critic(obs, actor(obs)) / mean |critic|, pulled to the advice      every second step, and then
+#       targets  <- (1 - tau) * targets + tau * networks
 #   evaluate without the mask (the learned policy alone: the headline) and with it; their difference is the handover gap
+#
+# That is --form taught, in which x is an action of the whole space, with the mask and without. In --form paper (CAMEL's own) x spans the
+# interval, a = center + half_width * x; intervals are stored and used in the updates, and nothing is learned from the prior but
+# through them. With --prior none both are CleanRL's TD3.
 import csv
 import dataclasses
 import datetime
@@ -21,6 +26,7 @@ import json
 import math
 import os
 import platform
+import re
 import signal
 import subprocess
 import sys
@@ -40,9 +46,9 @@ from gymnasium.spaces.utils import flatdim, flatten
 from torch.utils.tensorboard import SummaryWriter
 from tqdm import tqdm
 
-from llmwrappers import EpsilonMaskSchedule, LLMActionMask, to_native
+from llmwrappers import EpsilonMaskSchedule, LLMActionMask, PriorAdvice, PriorCompetition, PriorPolicy, load_prior, to_native
 from llmwrappers.bounds import center_and_half_width
-from llmwrappers.priors import shipped_priors
+from llmwrappers.priors import load_candidates, shipped_priors
 
 
 @dataclass
@@ -108,17 +114,26 @@ class Args:
 
     # The mask
     prior: str = "shipped"
-    """shipped (env_id's) | none | random | a shipped prior's name | FILE.py | trusted:FILE.py | expert:MODEL.pt"""
+    """shipped (env_id's) | none | random | a shipped prior's name | FILE.py | trusted:FILE.py | expert:MODEL.pt | auto: all the
+    candidates shipped for env_id compete | auto:FOLDER: those in a folder do"""
     candidate: int | None = None
     """which of a shipped prior's candidates (its default one if not given)"""
+    prior_input: str | None = None
+    """what the prior is handed, if not the observation: ram (Atari's), simulator (MuJoCo's qpos and qvel), or a key of info"""
     isolation: Literal["inprocess", "process"] = "inprocess"
     """where the code of a prior is played: checked and guarded in this process, or in a locked process of its own"""
+    form: Literal["taught", "paper"] = "taught"
+    """taught: the actor also learns from the prior, and keeps what it learned when the mask is gone; paper: CAMEL as published"""
     radius: float = 0.3
     """half-width of the interval around the prior's action, as a fraction of half the action range, in (0, 2]"""
     mask_fraction: float = 0.2
     """fraction of total_timesteps over which the mask's probability falls from 1 to 0"""
     gate: Literal["step", "episode"] = "step"
-    """how often it is drawn whether the mask applies"""
+    """how often it is drawn whether the mask applies, in the paper's form; in ours, once an episode"""
+
+
+# From how strong to how weak a pull to the teacher is let go, geometrically.
+PULL = (2.0, 0.002)
 
 
 class UserError(Exception):
@@ -162,13 +177,30 @@ def expert_prior(path: str, observation_space: gym.Space, action_space: Box):
     return policy
 
 
-def arm_name(prior: str) -> str:
-    """none | random | expert | llm, or the name of the user's own file."""
-    return "llm" if prior in shipped_priors() else "expert" if prior.startswith("expert:") else Path(prior).stem
+def arm_name(args: Args) -> str:
+    """none | random | expert | llm | auto, or the name of the user's own file; with -paper in the paper's form."""
+    prior = args.prior
+    if prior == "none":
+        return prior
+    arm = "llm" if prior in shipped_priors() else Path(prior).stem if Path(prior).suffix == ".py" else prior.partition(":")[0]
+    return arm + "-paper" * (args.form == "paper")
+
+
+def load_priors(args: Args, observation_space: gym.Space, space: Box) -> dict[str, PriorPolicy]:
+    """The policies that --prior stands for, by name: one, or all candidates."""
+    kind, _, rest = args.prior.partition(":")
+    if kind == "auto":
+        return load_candidates(rest or args.env_id, args.isolation, space.shape)
+    if kind == "random":
+        return {"random": random_prior(observation_space, space, args.seed)}
+    if kind == "expert":
+        return {"expert": expert_prior(rest, observation_space, space)}
+    name = Path(args.prior).stem if args.candidate is None else f"policy-{args.candidate}"
+    return {name: load_prior(args.prior, args.candidate, args.isolation, space.shape)}
 
 
 def make_env(args: Args, video_dir: Path | None = None) -> gym.Env:
-    """An environment whose actions are x in [-1, 1]; in every arm but `none`, x spans the mask's interval."""
+    """An environment whose actions are x in [-1, 1]: of the whole space, or in the paper's form of the mask's interval."""
     options: dict = {"render_mode": "rgb_array"} if video_dir else {}
     try:
         env = gym.make(args.env_id, disable_env_checker=True, **options)
@@ -187,13 +219,16 @@ def make_env(args: Args, video_dir: Path | None = None) -> gym.Env:
     if args.prior == "none":
         env = gym.wrappers.RescaleAction(env, np.float32(-1.0), np.float32(1.0))
     else:
-        prior = args.prior
-        if prior == "random":
-            prior = random_prior(env.observation_space, space, args.seed)
-        elif prior.startswith("expert:"):
-            prior = expert_prior(prior.removeprefix("expert:"), env.observation_space, space)
         try:
-            env = LLMActionMask(env, prior, args.radius, gate=args.gate, candidate=args.candidate, isolation=args.isolation)
+            priors = load_priors(args, env.observation_space, space)
+            if args.form == "paper":
+                (prior,) = priors.values()
+                env = LLMActionMask(env, prior, args.radius, gate=args.gate, prior_input=args.prior_input)
+            else:
+                env = PriorAdvice(env, priors, prior_input=args.prior_input)
+                env = LLMActionMask(
+                    env, lambda action: action, args.radius, mapping="project", gate="episode", prior_input="prior_action"
+                )
         except (ValueError, TypeError, OSError, gym.error.Error) as error:
             raise UserError(f"--env-id {args.env_id} --prior {args.prior}: {error}") from None
     if not (isinstance(env.observation_space, Box) and len(env.observation_space.shape) == 1):
@@ -214,11 +249,20 @@ def native_action_space(env: gym.Env) -> Box:
     return env.env.action_space
 
 
-def evaluate(env: gym.Env, act, args: Args, mask_epsilon: float, name: str) -> float:
-    """Mean return of the deterministic policy over the same seeded episodes every time."""
+def set_mask(env: gym.Env, args: Args, prior: str | None) -> None:
+    """Puts the mask around a prior for the episodes to come, or takes it off; in the paper's form there is but one."""
+    env.set_wrapper_attr("mask_epsilon", float(prior is not None), force=False)
+    env.set_wrapper_attr("prior_faults_in_a_row", 0, force=False)
+    if args.form == "taught" and prior is not None:
+        env.set_wrapper_attr("chosen", prior, force=False)
+
+
+def evaluate(env: gym.Env, act, args: Args, prior: str | None, name: str) -> float:
+    """Mean return of the deterministic policy over the same seeded episodes every time, with the mask around a prior or without."""
     if args.prior != "none":
-        env.set_wrapper_attr("mask_epsilon", mask_epsilon, force=False)
-        env.set_wrapper_attr("prior_faults_in_a_row", 0, force=False)
+        set_mask(env, args, prior)
+        if args.form == "taught":
+            env.set_wrapper_attr("asked", [] if prior is None else [prior], force=False)
     if args.capture_video:
         env.set_wrapper_attr("name_prefix", name, force=False)
     returns, shape = [], env.action_space.shape
@@ -240,13 +284,16 @@ def evaluate(env: gym.Env, act, args: Args, mask_epsilon: float, name: str) -> f
 class MLP:
     """n ReLU networks of one shape: parameters in one flat vector, one batched product a layer, gradients by hand.
 
+    With `norm`, hidden units pass a layer norm without parameters before the ReLU, which bounds what a critic can make of actions
+    that it was never shown (RLPD, arXiv 2302.02948).
+
     So one Adam call and one lerp_ serve all parameters, and a training step allocates next to nothing. Weights are
     (n, out, in) as in torch.nn.Linear; inputs and activations have one column a transition, (n, width, batch), which makes
     the products with the narrow last layer five times faster than rows do.
     """
 
-    def __init__(self, n: int, sizes: list[int], batch_size: int, device: torch.device):
-        self.n, self.sizes = n, sizes
+    def __init__(self, n: int, sizes: list[int], batch_size: int, device: torch.device, norm: bool = False):
+        self.n, self.sizes, self.norm = n, sizes, norm
         self.shapes = [shape for i, o in itertools.pairwise(sizes) for shape in ((n, o, i), (n, o, 1))]
         self.flat = torch.zeros(sum(map(math.prod, self.shapes)), device=device)
         self.gradient = torch.zeros_like(self.flat)
@@ -254,6 +301,8 @@ class MLP:
         self.weight_gradients, self.bias_gradients = self.views(self.gradient)
         self.outputs = [torch.zeros(n, width, batch_size, device=device) for width in sizes[1:]]
         self.deltas = [torch.zeros_like(output) for output in self.outputs[:-1]]
+        self.normed = [torch.zeros_like(output) for output in self.outputs[:-1]] if norm else []
+        self.deviations = [torch.zeros(n, 1, batch_size, device=device) for _ in self.normed]  # their inverses
 
     def views(self, flat: torch.Tensor) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
         """The weights and the biases of each layer, as views of a flat vector."""
@@ -271,19 +320,28 @@ class MLP:
     def first(self) -> "MLP":
         """The first of the n networks, on the same memory."""
         network = object.__new__(MLP)
-        network.n = 1
-        for name in ("weights", "biases", "outputs", "deltas"):
+        network.n, network.norm = 1, self.norm
+        for name in ("weights", "biases", "outputs", "deltas", "normed", "deviations"):
             setattr(network, name, [tensor[:1] for tensor in getattr(self, name)])
         return network
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """(in, batch) -> (n, out, batch), in a buffer that the next forward overwrites."""
         hidden = inputs.expand(self.n, -1, -1)
-        for weight, bias, output in zip(self.weights, self.biases, self.outputs, strict=True):
+        for layer, (weight, bias, output) in enumerate(zip(self.weights, self.biases, self.outputs, strict=True)):
             hidden = torch.baddbmm(bias, weight, hidden, out=output)
             if output is not self.outputs[-1]:
+                if self.norm:
+                    self._normalize(layer)
                 output.relu_()
         return hidden
+
+    def _normalize(self, layer: int) -> None:
+        output, normed, deviation = self.outputs[layer], self.normed[layer], self.deviations[layer]
+        output.sub_(output.mean(dim=1, keepdim=True))
+        torch.mul(output, output, out=normed)
+        torch.mean(normed, dim=1, keepdim=True, out=deviation).add_(1e-5).rsqrt_()
+        normed.copy_(output.mul_(deviation))
 
     def backward(self, inputs: torch.Tensor, delta: torch.Tensor) -> None:
         """Writes the parameters' gradient, given the loss's gradient (n, out, batch) at the output of the last forward."""
@@ -304,7 +362,12 @@ class MLP:
         hidden, below = self.outputs[layer - 1], self.deltas[layer - 1]
         torch.bmm(self.weights[layer].mT, delta, out=below)
         # The ReLU's derivative, in place and in one pass.
-        return torch.ops.aten.threshold_backward.grad_input(below, hidden, 0, grad_input=below)
+        torch.ops.aten.threshold_backward.grad_input(below, hidden, 0, grad_input=below)
+        if self.norm:
+            normed, deviation = self.normed[layer - 1], self.deviations[layer - 1]
+            along = (below * normed).mean(dim=1, keepdim=True)
+            below.sub_(below.mean(dim=1, keepdim=True)).addcmul_(normed, along, value=-1.0).mul_(deviation)
+        return below
 
 
 class Adam:
@@ -346,13 +409,15 @@ class Actor:
 class Replay:
     """One float32 row a transition, so that a batch is one gather.
 
-    row = [obs | action | next_obs | next_center | next_half_width | center | half_width | reward | not_terminated]
+    row = [obs | action | next_obs | next_center | next_half_width | center | half_width | reward | not_terminated | advice]
+
+    The advice is what every candidate that teaches would do at obs, as x: candidates * action_dim numbers, NaN where it is not asked.
     """
 
-    def __init__(self, capacity: int, observation_dim: int, action_dim: int):
+    def __init__(self, capacity: int, observation_dim: int, action_dim: int, candidates: int = 0):
         o, a = observation_dim, action_dim
         self.fields, end = [], 0
-        for width in (o, a, o, a, a, a, a, 1, 1):
+        for width in (o, a, o, a, a, a, a, 1, 1, candidates * a):
             self.fields.append(slice(end, end + width))
             end += width
         self.rows = np.empty((capacity, end), dtype=np.float32)
@@ -392,14 +457,22 @@ class Replay:
 
 
 class TD3:
-    """Masking-aware TD3: the actor and the target actor map x in [-1, 1] into the stored intervals (CAMEL)."""
+    """Masking-aware TD3: the actor and the target actor map x in [-1, 1] into the stored intervals (CAMEL).
+
+    With a teacher, whose advice x_t is known at every state, the actor descends
+
+        -mean Q(obs, actor(obs)) / mean |Q(obs, actor(obs))| + pull * mean ((actor(obs) - x_t) / radius)^2
+
+    as TD3+BC does with a data set (arXiv 2106.06860), and the critics have a layer norm.
+    """
 
     def __init__(self, args: Args, replay: Replay, observation_dim: int, action_dim: int, rng, device: torch.device):
         self.args, self.replay, self.rng = args, replay, rng
         actor_sizes = [observation_dim, 256, 256, action_dim]
         critic_sizes = [observation_dim + action_dim, 256, 256, 1]
         self.actor, self.target_actor = (MLP(1, actor_sizes, args.batch_size, device) for _ in range(2))
-        self.critics, self.target_critics = (MLP(2, critic_sizes, args.batch_size, device) for _ in range(2))
+        norm = args.form == "taught" and args.prior != "none"
+        self.critics, self.target_critics = (MLP(2, critic_sizes, args.batch_size, device, norm) for _ in range(2))
         self.first_critic = self.critics.first()
         for network, target in ((self.actor, self.target_actor), (self.critics, self.target_critics)):
             network.initialize(rng)
@@ -412,7 +485,7 @@ class TD3:
         # A batch as it is gathered, one row a transition, and as the networks read it, one column a transition.
         self.rows = torch.empty(args.batch_size, replay.rows.shape[1])
         self.batch = self.rows.mT.contiguous().to(device)
-        observation, action, next_observation, next_center, *rest = replay.fields
+        observation, action, next_observation, next_center, *rest, advice = replay.fields
         self.observation, self.action = self.batch[observation], self.batch[action]
         self.observation_action = self.batch[observation.start : action.stop]
         self.next_observation = self.batch[next_observation]
@@ -422,11 +495,17 @@ class TD3:
         self.next_half_width, self.center, self.half_width, self.reward, self.not_terminated = (
             self.batch[field] for field in rest
         )
+        self.advice = self.batch[advice].unflatten(0, (-1, action_dim))
+        self.teacher: int | None = None  # whose advice pulls the actor, and how strongly
+        self.pull = 0.0
         self.action_inputs = slice(observation_dim, observation_dim + action_dim)
         self.ascend = torch.full((1, 1, args.batch_size), -1.0 / args.batch_size, device=device)
 
-    def update(self, global_step: int) -> None:
-        """One step of the critics, and every policy_frequency steps one of the actor and of the targets."""
+    def update(self, global_step: int, copying: bool = False) -> None:
+        """One step of the critics, and every policy_frequency steps one of the actor and of the targets.
+
+        While `copying` the actor follows its teacher alone.
+        """
         args = self.args
         self.replay.sample(self.rng, self.rows)
         self.batch.copy_(self.rows.mT)
@@ -458,9 +537,17 @@ class TD3:
             x = self.actor.forward(self.observation)[0].tanh_()
             torch.addcmul(self.center, self.half_width, x, out=self.action)
             values = self.first_critic.forward(self.observation_action)
-            # da/dx = half_width, and dx/du = 1 - x^2 for x = tanh(u)
             delta = self.first_critic.input_gradient(self.ascend, self.action_inputs)[0]
-            delta.mul_(self.half_width).mul_(x.square_().neg_().add_(1.0))
+            delta.mul_(self.half_width)  # da/dx
+            if copying:
+                delta.zero_()
+            if self.teacher is not None:
+                delta.div_(values.abs().mean())
+                offset = x.sub(self.advice[self.teacher]).nan_to_num_(0.0)
+                delta.add_(offset, alpha=2.0 * self.pull / (args.radius**2 * offset.numel()))
+                if global_step % 100 == 0:
+                    self.losses["losses/advice_error"] = offset.square().mean().sqrt().item()
+            delta.mul_(x.square_().neg_().add_(1.0))  # dx/du = 1 - x^2 for x = tanh(u)
             self.actor.backward(self.observation, delta.unsqueeze(0))
             self.actor_optimizer.step()
             if global_step % 100 == 0:
@@ -600,9 +687,10 @@ def serialize(state: dict) -> memoryview:
 
 
 def prior_hash(args: Args) -> str | None:
-    """The hash of the file that the prior is read from, if it is the user's own."""
-    path = Path(args.prior.removeprefix("expert:").removeprefix("trusted:"))
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+    """The hash of the file, or of the files of the folder, that the prior is read from, if it is the user's own."""
+    path = Path(re.sub("^(expert|trusted|auto):", "", args.prior))
+    files = [path] if path.is_file() else sorted(path.glob("*.py"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest() if files else None
 
 
 def describe_run(args: Args, env: gym.Env) -> dict:
@@ -672,8 +760,13 @@ def parse_args(argv: list[str] | None = None) -> Args:
                 "that defines policy(obs) with --prior path/to/policy.py, or train without one: --prior none"
             )
         args.prior = args.env_id
-    if args.prior == "none" and args.candidate is not None:
-        raise UserError(f"--candidate {args.candidate} needs a shipped prior, got --prior none")
+    one_of_many = args.prior not in ("none", "random") and not args.prior.startswith(("auto", "expert:"))
+    if args.candidate is not None and not one_of_many:
+        raise UserError(f"--candidate {args.candidate} needs a shipped prior, got --prior {args.prior}")
+    if args.prior_input is not None and (args.prior in ("none", "random") or args.prior.startswith("expert:")):
+        raise UserError(f"--prior-input {args.prior_input} needs a prior that is code, got --prior {args.prior}")
+    if args.prior.startswith("auto") and args.form == "paper":
+        raise UserError(f"--prior {args.prior} needs --form taught: in the paper's form there is one prior")
     return args
 
 
@@ -724,12 +817,30 @@ def interval(info: dict, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray,
     return center.ravel(), half_width.ravel()
 
 
+def pull(args: Args, global_step: int) -> float:
+    """How strongly the actor is pulled to its teacher: as strongly as can be until the mask has half faded, then less and less."""
+    progress = global_step / args.total_timesteps
+    start, end = args.mask_fraction / 2, max(2.5 * args.mask_fraction, 1e-9)
+    if progress >= end:
+        return 0.0
+    return PULL[0] * (PULL[1] / PULL[0]) ** max((progress - start) / (end - start), 0.0)
+
+
+def worth_of(competition: PriorCompetition, prior: str | None) -> dict[str, float]:
+    """The metrics of what each candidate is worth, where the last episode, under a prior or none, has changed it."""
+    values = {}
+    for name in competition.candidates if prior is None else [prior]:
+        for end, value in zip(("", "_low", "_high"), competition.worth(name), strict=True):
+            if math.isfinite(value):
+                values[f"worth/{name}{end}"] = value
+    return values
+
+
 def main(argv: list[str] | None = None) -> None:
     # The papers' results are on v4; gymnasium warns that there is a v5.
     warnings.filterwarnings("ignore", message=".*is out of date", category=DeprecationWarning)
     args = parse_args(argv)
-    masked = args.prior != "none"
-    arm = arm_name(args.prior)
+    arm = arm_name(args)
     env = make_env(args)
     if env.spec is not None and env.spec.max_episode_steps is None:
         print(
@@ -737,8 +848,9 @@ def main(argv: list[str] | None = None) -> None:
             "episodes may never end, register it with max_episode_steps",
             flush=True,
         )
-    if masked:
-        env = EpsilonMaskSchedule(env, args.total_timesteps, args.mask_fraction)
+    if args.prior != "none":
+        if args.form == "paper":
+            env = EpsilonMaskSchedule(env, args.total_timesteps, args.mask_fraction)
         if 0 < args.mask_fraction * args.total_timesteps <= args.learning_starts:
             print(
                 f"note: the mask has faded at step {args.mask_fraction * args.total_timesteps:.0f}, before learning starts at "
@@ -776,10 +888,12 @@ def how_to_resume(run_dir: Path) -> str:
 
 
 def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) -> None:
-    masked = args.prior != "none"
+    masked, taught = args.prior != "none", args.prior != "none" and args.form == "taught"
     space = native_action_space(env)
     observation_dim, action_dim = flatdim(env.observation_space), flatdim(space)
-    _, full_half_width = interval({}, space.low, space.high)
+    full_center, full_half_width = interval({}, space.low, space.high)
+    competition = PriorCompetition(env.get_wrapper_attr("names")) if taught else None
+    mask_steps = args.mask_fraction * args.total_timesteps
 
     torch.set_grad_enabled(False)  # every gradient is written out above
     torch.set_flush_denormal(True)  # the moments of dead units decay to denormals, on which Adam takes ten times as long
@@ -788,7 +902,8 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
     device = torch.device("cuda" if torch.cuda.is_available() and args.cuda else "cpu")
     hardware = f"cpu, {torch.get_num_threads()} threads, {choose_matmul(args.matmul)}" if device.type == "cpu" else "cuda"
     rng = np.random.default_rng(args.seed)  # every random number of the run but the environments' own
-    replay = Replay(min(args.buffer_size, args.total_timesteps), observation_dim, action_dim)
+    candidates = competition.candidates if competition else []
+    replay = Replay(min(args.buffer_size, args.total_timesteps), observation_dim, action_dim, len(candidates))
     td3 = TD3(args, replay, observation_dim, action_dim, rng, device)
 
     global_step, next_checkpoint, csv_bytes, seconds = 0, args.checkpoint_every, 0, 0.0
@@ -802,14 +917,28 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
             rng.bit_generator.state = json.loads(checkpoint["rng"])
             for name, value in checkpoint["mask"].items():
                 env.set_wrapper_attr(name, value, force=False)
+            if competition:
+                competition.load_state(checkpoint["competition"])
         except Exception as error:
             raise UserError(f"--resume {run_dir}: its checkpoint is damaged or of another run: {error}") from None
         next_checkpoint = global_step + args.checkpoint_every
 
+    def advised(info: dict) -> np.ndarray:
+        """What every candidate would do next, as x of the whole space, (candidates, action_dim)."""
+        if not taught:
+            return np.empty((0, action_dim), np.float32)
+        return (info["prior_actions"].reshape(len(candidates), action_dim) - full_center) / full_half_width
+
     def save_checkpoint() -> None:
         replay.save(replay_path)
         os.fsync(metrics.file.fileno())
-        names = ("elapsed_steps", "prior_faults", "prior_faults_in_a_row") if masked else ()
+        names = (
+            ("fault_counts", "faults_in_a_row")
+            if taught
+            else ("elapsed_steps", "prior_faults", "prior_faults_in_a_row")
+            if masked
+            else ()
+        )
         state = {
             "global_step": global_step,
             "csv_bytes": metrics.file.tell(),
@@ -818,15 +947,19 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
             "transitions": replay.added,
             "rng": json.dumps(rng.bit_generator.state),
             "mask": {name: env.get_wrapper_attr(name) for name in names},
+            "competition": competition and competition.state(),
         }
         write_atomically(checkpoint_path, serialize(state))
 
     def evaluate_now() -> dict[str, float]:
-        unmasked = evaluate(eval_env, td3.act, args, 0.0, f"step-{global_step}")
+        unmasked = evaluate(eval_env, td3.act, args, None, f"step-{global_step}")
         values = {"eval/episodic_return": unmasked}
         line = f"eval at global_step {global_step}: return {unmasked:.1f} without the mask"
         if masked:
-            with_mask = evaluate(eval_env, td3.act, args, 1.0, f"step-{global_step}-masked")
+            # Around the best candidate so far; if all were dropped there is no mask any more, nor a gap.
+            prior = (competition.leader or competition.candidates[0]) if competition else args.prior
+            gone = competition is not None and not competition.alive
+            with_mask = unmasked if gone else evaluate(eval_env, td3.act, args, prior, f"step-{global_step}-masked")
             values |= {"eval/masked_return": with_mask, "eval/handover_gap": with_mask - unmasked}
             line += f", {with_mask:.1f} with it, handover gap {with_mask - unmasked:.1f}"
         metrics.log(global_step, values)
@@ -844,12 +977,26 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
             evaluate_now()
         last_return = math.nan
         while global_step < args.total_timesteps:
+            prior = None
+            if competition:
+                mask_epsilon = max(1.0 - global_step / mask_steps, 0.0) if mask_steps > 0 else 0.0
+                prior, leader = competition.choose(rng, mask_epsilon), competition.leader
+                td3.teacher = candidates.index(leader) if leader and pull(args, global_step) > 0 else None
+                asked = competition.alive if mask_epsilon > 0 else [leader] if td3.teacher is not None else []
+                env.set_wrapper_attr("asked", list(asked), force=False)
+                set_mask(env, args, prior)
             observation, info = env.reset(seed=int(rng.integers(2**31)))
             observation = observation.astype(np.float32)
-            center, half_width = interval(info, space.low, space.high)
-            episodic_return, episodic_length, masked_steps, half_widths, done = 0.0, 0, 0, 0.0, False
+            center, half_width = interval(info if not taught else {}, space.low, space.high)
+            advice = advised(info)
+            episodic_return, episodic_length, masked_steps, widths, done = 0.0, 0, 0, 0.0, False
             while not done and global_step < args.total_timesteps:
-                if global_step < args.learning_starts:
+                # While it only copies its teacher the actor is not let out under the mask: the critics get to know the prior.
+                copying = taught and global_step < 2 * args.learning_starts
+                if copying and prior is not None:
+                    x = advice[candidates.index(prior)] + rng.uniform(-0.5, 0.5, action_dim) * args.radius
+                    x = np.nan_to_num(x).clip(-1.0, 1.0).astype(np.float32)
+                elif global_step < args.learning_starts:
                     x = rng.uniform(-1.0, 1.0, action_dim).astype(np.float32)
                 else:
                     x = td3.act(observation)
@@ -857,24 +1004,26 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
                     x = np.minimum(np.maximum(x, -1.0), 1.0)
                 if masked:
                     masked_steps += info["mask_active"]
-                    half_widths += half_width
+                    widths += info["action_high"] - info["action_low"]
 
                 next_observation, reward, terminated, truncated, info = env.step(x.reshape(space.shape))
                 next_observation = next_observation.astype(np.float32)
                 action = info["executed_action"].ravel() if masked else center + half_width * x
-                next_center, next_half_width = interval(info, space.low, space.high)
+                next_center, next_half_width = interval(info if not taught else {}, space.low, space.high)
                 replay.add(
                     observation, action, next_observation, next_center, next_half_width, center, half_width,
-                    reward, not terminated,
+                    reward, not terminated, advice.ravel(),
                 )  # fmt: skip
                 observation, center, half_width = next_observation, next_center, next_half_width
+                advice = advised(info)
                 episodic_return += float(reward)
                 episodic_length += 1
                 done = terminated or truncated
                 global_step += 1
 
+                td3.pull = pull(args, global_step)
                 if global_step > args.learning_starts:
-                    td3.update(global_step)
+                    td3.update(global_step, copying)
                 if global_step % 100 == 0:
                     metrics.log(global_step, td3.losses)
                     progress.update(global_step, last_return)
@@ -885,11 +1034,16 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
                 last_return = episodic_return
                 values = {"charts/episodic_return": episodic_return, "charts/episodic_length": episodic_length}
                 if masked:
-                    values["mask/epsilon"] = env.get_wrapper_attr("mask_epsilon")
+                    values["mask/epsilon"] = mask_epsilon if taught else env.get_wrapper_attr("mask_epsilon")
                     values["mask/active"] = masked_steps / episodic_length
                     # The mean width of the interval as a fraction of the action range.
-                    values["mask/width"] = float(np.mean(half_widths / full_half_width)) / episodic_length
+                    values["mask/width"] = float(np.mean(widths / (space.high - space.low))) / episodic_length
                     values["mask/prior_faults"] = info["prior_faults"]
+                if competition:
+                    for name in set(asked) - set(env.get_wrapper_attr("asked")):  # it made fault upon fault
+                        competition.drop(name)
+                    competition.record(prior, episodic_return)
+                    values |= worth_of(competition, prior)
                 values["charts/SPS"] = progress.steps_per_second(global_step)
                 metrics.log(global_step, values)
             if done and global_step >= next_checkpoint:
@@ -900,6 +1054,9 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
             network = {"actor_sizes": td3.actor.sizes, "actor": td3.actor.flat.cpu(), "critics": td3.critics.flat.cpu()}
             write_atomically(run_dir / "model.pt", serialize({"env_id": args.env_id, **network}))
         summary = {"global_step": global_step, "seconds": round(progress.seconds, 1), **evaluate_now()}
+        if competition:
+            summary["verdict"] = competition.verdict()
+            progress.print(summary["verdict"])
         write_atomically(run_dir / "summary.json", json.dumps(summary, indent=2).encode())  # the run has finished
         metrics.close()
         progress.close()

@@ -268,7 +268,7 @@ def test_two_runs_of_one_name_with_different_arguments(script, compare, tmp_path
         (["--env-ids", "A", "--script", "compare.py"], "--script compare.py: no such script"),
         (["--env-ids", "A", "--seeds", "3-1"], "--seeds 3-1: '3-1' is no seed or range"),
         (["--env-ids", "A", "--seeds", "one"], "'one' is no seed or range"),
-        (["--env-ids", "A", "--arms", "nonesuch"], "--arms nonesuch: td3_camel.py has none, llm, random, expert"),
+        (["--env-ids", "A", "--arms", "nonesuch"], "--arms nonesuch: td3_camel.py has none, llm, paper, auto, random, expert"),
         (["--env-ids", "A", "--arms", "none", "none"], "--arms names none twice"),
         (["--env-ids", "A", "--arms", "a/b"], "--arms 'a/b'"),
         (["--env-ids", "A", "--arms", "wide=0.6"], "name and flags"),
@@ -685,9 +685,11 @@ def test_arms_of_tracked_runs(compare):
         ("Ant-v4", "llm"),
         ("random", "random"),
         ("expert:a/model.pt", "expert"),
+        ("auto:pile", "auto"),
         ("b.py", "b"),
     ):
         assert compare.wandb_arm({"prior": prior, "env_id": "Ant-v4"}) == arm
+    assert compare.wandb_arm({"prior": "Ant-v4", "env_id": "Ant-v4", "form": "paper"}) == "paper"
     assert compare.wandb_arm({"arm": "ra", "env_id": "Ant-v4"}) == "ra"
 
 

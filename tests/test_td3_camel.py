@@ -54,36 +54,41 @@ def textbook_network(network, index: int) -> nn.Sequential:
         linear = nn.Linear(weight.shape[2], weight.shape[1])
         linear.weight.data.copy_(weight[index])
         linear.bias.data.copy_(bias[index, :, 0])
-        layers += [linear, nn.ReLU()]
-    return nn.Sequential(*layers[:-1])
+        layers += [linear, nn.LayerNorm(weight.shape[1], elementwise_affine=False), nn.ReLU()]
+    return nn.Sequential(*(layer for layer in layers[:-2] if network.norm or not isinstance(layer, nn.LayerNorm)))
 
 
 def flat_like(network, modules) -> torch.Tensor:
     parts = []
-    for layer in range(0, len(modules[0]), 2):
+    for layer in [i for i, module in enumerate(modules[0]) if isinstance(module, nn.Linear)]:
         parts += [torch.stack([m[layer].weight for m in modules]).flatten()]
         parts += [torch.stack([m[layer].bias for m in modules]).flatten()]
     return torch.cat(parts).detach()
 
 
-@pytest.mark.parametrize("masked", [False, True])
-def test_the_update_is_td3(td3_camel, masked):
-    """TD3 as in the textbook (autograd, separate networks), with actions mapped into the stored intervals."""
+@pytest.mark.parametrize("form", ["none", "paper", "taught", "copying"])
+def test_the_update_is_td3(td3_camel, form):
+    """TD3 as in the textbook (autograd, separate networks), with actions mapped into the stored intervals, or pulled to a teacher."""
     o, a, steps = 5, 3, 40
-    args = td3_camel.Args(batch_size=16)
+    taught = form in ("taught", "copying")
+    args = td3_camel.Args(batch_size=16, prior="none" if form == "none" else "mine.py", form="taught" if taught else "paper")
     rng = np.random.default_rng(0)
-    replay = td3_camel.Replay(64, o, a)
+    replay = td3_camel.Replay(64, o, a, 2 if taught else 0)
     for _ in range(64):
         low, high = (
-            np.sort(rng.uniform(-1, 1, (2, 2, a)), axis=0) if masked else np.array([[-np.ones(a)] * 2, [np.ones(a)] * 2])
+            np.sort(rng.uniform(-1, 1, (2, 2, a)), axis=0)
+            if form == "paper"
+            else np.array([[-np.ones(a)] * 2, [np.ones(a)] * 2])
         )
         center, half_width = (low + high) / 2, (high - low) / 2
         action = center[0] + half_width[0] * rng.uniform(-1, 1, a)
         replay.add(
             rng.normal(size=o), action, rng.normal(size=o), center[1], half_width[1], center[0], half_width[0],
-            rng.normal(), rng.random() < 0.9,
+            rng.normal(), rng.random() < 0.9, rng.uniform(-1, 1, 2 * a) if taught else [],
         )  # fmt: skip
     td3 = td3_camel.TD3(args, replay, o, a, rng, torch.device("cpu"))
+    if taught:
+        td3.teacher, td3.pull = 1, 0.3
 
     actor, target_actor = textbook_network(td3.actor, 0), textbook_network(td3.target_actor, 0)
     critics = [textbook_network(td3.critics, i) for i in range(2)]
@@ -92,10 +97,10 @@ def test_the_update_is_td3(td3_camel, masked):
     actor_optimizer = torch.optim.Adam(actor.parameters(), lr=args.learning_rate)
     draws = copy.deepcopy(rng)
     for step in range(1, steps + 1):
-        td3.update(step)
+        td3.update(step, form == "copying")
 
         rows = replay.tensor[torch.from_numpy(draws.integers(0, 64, 16))]
-        obs, action, next_obs, next_center, next_half, center, half, reward, alive = (rows[:, f] for f in replay.fields)
+        obs, action, next_obs, next_center, next_half, center, half, reward, alive, advice = (rows[:, f] for f in replay.fields)
         noise = torch.from_numpy(draws.standard_normal((a, 16), dtype=np.float32)).T
         with torch.no_grad():
             noise = (noise * args.policy_noise).clamp(-args.noise_clip, args.noise_clip) * next_half
@@ -108,7 +113,12 @@ def test_the_update_is_td3(td3_camel, masked):
         loss.backward()
         critic_optimizer.step()
         if step % args.policy_frequency == 0:
-            actor_loss = -critics[0](torch.cat([obs, center + half * torch.tanh(actor(obs))], 1)).mean()
+            x = torch.tanh(actor(obs))
+            q = critics[0](torch.cat([obs, center + half * x], 1))
+            actor_loss = -q.mean()
+            if taught:
+                pull = 0.3 * ((x - advice[:, a:]) / args.radius).square().mean()
+                actor_loss = pull if form == "copying" else actor_loss / q.abs().mean().detach() + pull
             actor_optimizer.zero_grad()
             actor_loss.backward()
             actor_optimizer.step()
@@ -120,7 +130,7 @@ def test_the_update_is_td3(td3_camel, masked):
     for network, modules in (
         (td3.actor, [actor]), (td3.critics, critics), (td3.target_actor, [target_actor]), (td3.target_critics, targets),
     ):  # fmt: skip
-        torch.testing.assert_close(network.flat, flat_like(network, modules), rtol=1e-4, atol=2e-6)
+        torch.testing.assert_close(network.flat, flat_like(network, modules), rtol=1e-4, atol=2e-5 if taught else 2e-6)
 
 
 def test_acting_is_the_actor(td3_camel):
@@ -138,7 +148,8 @@ def test_acting_is_the_actor(td3_camel):
 def test_a_mask_that_is_off_changes_nothing(train):
     """The same metrics and weights, to the last bit, as the same script without the wrapper."""
     plain = train("--env-id", "Hopper-v4", "--prior", "none", "--total-timesteps", "400")
-    off = train("--env-id", "Hopper-v4", "--prior", "random", "--mask-fraction", "0", "--total-timesteps", "400")
+    paper = ("--prior", "random", "--form", "paper")
+    off = train("--env-id", "Hopper-v4", *paper, "--mask-fraction", "0", "--total-timesteps", "400")
     assert torch.equal(torch.load(plain / "model.pt")["critics"], torch.load(off / "model.pt")["critics"])
     assert torch.equal(torch.load(plain / "model.pt")["actor"], torch.load(off / "model.pt")["actor"])
     shared = [
@@ -197,7 +208,9 @@ def test_every_prior_trains(train, tmp_path):
 
 def test_the_replay_holds_native_units(train, td3_camel):
     """Pendulum's torques lie in [-2, 2]: an interval's half-width is 0.3 * 2 where the mask applied, and else 2."""
-    run_dir = train("--env-id", "Pendulum-v1", "--prior", "random", "--total-timesteps", "300", "--checkpoint-every", "200")
+    run_dir = train(
+        "--env-id", "Pendulum-v1", "--prior", "random", "--form", "paper", "--total-timesteps", "300", "--checkpoint-every", "200",
+    )  # fmt: skip
     replay = td3_camel.Replay(300, 3, 1)
     replay.load(run_dir / "replay.bin", 200)
     action, center, half_width = (replay.rows[:200, replay.fields[i]] for i in (1, 5, 6))
@@ -216,7 +229,7 @@ def test_native_is_what_the_outermost_action_wrapper_stands_on(train, td3_camel)
             "--env-id", "llmwrappers-tests/Rescaled-v0", "--prior", prior, "--total-timesteps", "300",
             "--checkpoint-every", "200",
         )  # fmt: skip
-        replay = td3_camel.Replay(300, 3, 1)
+        replay = td3_camel.Replay(300, 3, 1, candidates=int(prior == "random"))
         replay.load(run_dir / "replay.bin", 200)
         action, half_width = (replay.rows[:200, replay.fields[i]] for i in (1, 6))
         assert half_width.max() == 5.0
