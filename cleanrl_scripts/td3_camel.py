@@ -1,19 +1,20 @@
 # TD3 guided by a policy that an LLM wrote: CAMEL (arXiv 2502.11896) on CleanRL's td3_continuous_action.py, in one file.
 #
-#   for every episode: which prior masks it, if any             the competition decides, by returns; ever fewer are masked
+#   for every episode: which prior masks it, if any            a competition decides, by returns; ever fewer are masked
 #   for every step:
-#       x = actor(obs) + noise                                  x in [-1, 1]; before learning starts x is random
-#       next_obs, reward = env.step(x)                          LLMActionMask clips it into the interval around the prior's action
-#       store obs, action, next_obs, reward, advice             what every prior would have done
+#       x = actor(obs) + noise                                 x in [-1, 1]; before learning starts x is random
+#       next_obs, reward = env.step(x)                         LLMActionMask clips it into the interval around the prior's
+#       store obs, action, next_obs, reward, advice            the advice is what each prior would have done
 #       x' = clip(target_actor(next_obs) + clipped noise)
 #       critics  <- reward + gamma * min(target_critics(next_obs, x'))
-#       actor    <- max critic(obs, actor(obs)) / mean |critic|, pulled to the advice      every second step, and then
+#       actor    <- max critic(obs, actor(obs)) / mean |critic|, pulled to its teacher      every second step, and then
 #       targets  <- (1 - tau) * targets + tau * networks
+#   the teacher is the prior, and then the actor as it was when its returns were last no worse than the best so far
 #   evaluate without the mask (the learned policy alone: the headline) and with it; their difference is the handover gap
 #
-# That is --form taught, in which x is an action of the whole space, with the mask and without. In --form paper (CAMEL's own) x spans the
-# interval, a = center + half_width * x; intervals are stored and used in the updates, and nothing is learned from the prior but
-# through them. With --prior none both are CleanRL's TD3.
+# That is --form taught: x is an action of the whole space, with the mask and without. In --form paper, CAMEL's own, x spans the
+# interval, a = center + half_width * x; intervals are stored and used in the updates, and nothing else is learned from the
+# prior. With --prior none both are CleanRL's TD3.
 import csv
 import dataclasses
 import datetime
@@ -48,6 +49,7 @@ from tqdm import tqdm
 
 from llmwrappers import EpsilonMaskSchedule, LLMActionMask, PriorAdvice, PriorCompetition, PriorPolicy, load_prior, to_native
 from llmwrappers.bounds import center_and_half_width
+from llmwrappers.discounted_returns import DiscountedReturns, difference
 from llmwrappers.priors import load_candidates, shipped_priors
 
 
@@ -123,7 +125,7 @@ class Args:
     isolation: Literal["inprocess", "process"] = "inprocess"
     """where the code of a prior is played: checked and guarded in this process, or in a locked process of its own"""
     form: Literal["taught", "paper"] = "taught"
-    """taught: the actor also learns from the prior, and keeps what it learned when the mask is gone; paper: CAMEL as published"""
+    """taught: the actor also learns from the prior, and keeps it when the mask is gone; paper: CAMEL as published"""
     radius: float = 0.3
     """half-width of the interval around the prior's action, as a fraction of half the action range, in (0, 2]"""
     mask_fraction: float = 0.2
@@ -132,8 +134,8 @@ class Args:
     """how often it is drawn whether the mask applies, in the paper's form; in ours, once an episode"""
 
 
-# From how strong to how weak a pull to the teacher is let go, geometrically.
-PULL = (2.0, 0.002)
+# From how strong to how weak a pull to its teacher the actor is let go.
+PULL = (2.0, 0.05)
 
 
 class UserError(Exception):
@@ -258,7 +260,7 @@ def set_mask(env: gym.Env, args: Args, prior: str | None) -> None:
 
 
 def evaluate(env: gym.Env, act, args: Args, prior: str | None, name: str) -> float:
-    """Mean return of the deterministic policy over the same seeded episodes every time, with the mask around a prior or without."""
+    """Mean return of the deterministic policy over the same seeded episodes, with the mask around a prior or without."""
     if args.prior != "none":
         set_mask(env, args, prior)
         if args.form == "taught":
@@ -284,8 +286,8 @@ def evaluate(env: gym.Env, act, args: Args, prior: str | None, name: str) -> flo
 class MLP:
     """n ReLU networks of one shape: parameters in one flat vector, one batched product a layer, gradients by hand.
 
-    With `norm`, hidden units pass a layer norm without parameters before the ReLU, which bounds what a critic can make of actions
-    that it was never shown (RLPD, arXiv 2302.02948).
+    With `norm`, hidden units pass a layer norm without parameters before the ReLU, which bounds what a critic can make of
+    actions that it was never shown (RLPD, arXiv 2302.02948).
 
     So one Adam call and one lerp_ serve all parameters, and a training step allocates next to nothing. Weights are
     (n, out, in) as in torch.nn.Linear; inputs and activations have one column a transition, (n, width, batch), which makes
@@ -411,7 +413,7 @@ class Replay:
 
     row = [obs | action | next_obs | next_center | next_half_width | center | half_width | reward | not_terminated | advice]
 
-    The advice is what every candidate that teaches would do at obs, as x: candidates * action_dim numbers, NaN where it is not asked.
+    The advice is what every candidate would do at obs, as x: candidates * action_dim numbers, NaN where one was not asked.
     """
 
     def __init__(self, capacity: int, observation_dim: int, action_dim: int, candidates: int = 0):
@@ -459,11 +461,12 @@ class Replay:
 class TD3:
     """Masking-aware TD3: the actor and the target actor map x in [-1, 1] into the stored intervals (CAMEL).
 
-    With a teacher, whose advice x_t is known at every state, the actor descends
+    With a teacher, which would do x_t, the actor descends
 
         -mean Q(obs, actor(obs)) / mean |Q(obs, actor(obs))| + pull * mean ((actor(obs) - x_t) / radius)^2
 
-    as TD3+BC does with a data set (arXiv 2106.06860), and the critics have a layer norm.
+    as TD3+BC does with a data set (arXiv 2106.06860), and the critics have a layer norm. The teacher is a prior until `crown`
+    makes it the actor as it is then.
     """
 
     def __init__(self, args: Args, replay: Replay, observation_dim: int, action_dim: int, rng, device: torch.device):
@@ -479,6 +482,9 @@ class TD3:
             target.flat.copy_(network.flat)
         self.actor_optimizer = Adam(self.actor, args.learning_rate)
         self.critic_optimizer = Adam(self.critics, args.learning_rate)
+        self.champion = MLP(1, actor_sizes, args.batch_size, device)
+        self.teacher: int | Literal["champion"] | None = None  # which candidate's advice, or the champion's
+        self.pull = 0.0
         self.act = Actor(self.actor)
         self.losses: dict[str, float] = {}
 
@@ -496,8 +502,6 @@ class TD3:
             self.batch[field] for field in rest
         )
         self.advice = self.batch[advice].unflatten(0, (-1, action_dim))
-        self.teacher: int | None = None  # whose advice pulls the actor, and how strongly
-        self.pull = 0.0
         self.action_inputs = slice(observation_dim, observation_dim + action_dim)
         self.ascend = torch.full((1, 1, args.batch_size), -1.0 / args.batch_size, device=device)
 
@@ -542,8 +546,12 @@ class TD3:
             if copying:
                 delta.zero_()
             if self.teacher is not None:
+                if self.teacher == "champion":
+                    advice = self.champion.forward(self.observation)[0].tanh_()
+                else:
+                    advice = self.advice[self.teacher]
+                offset = x.sub(advice).nan_to_num_(0.0)
                 delta.div_(values.abs().mean())
-                offset = x.sub(self.advice[self.teacher]).nan_to_num_(0.0)
                 delta.add_(offset, alpha=2.0 * self.pull / (args.radius**2 * offset.numel()))
                 if global_step % 100 == 0:
                     self.losses["losses/advice_error"] = offset.square().mean().sqrt().item()
@@ -556,6 +564,11 @@ class TD3:
             self.target_actor.flat.lerp_(self.actor.flat, args.tau)
             self.target_critics.flat.lerp_(self.critics.flat, args.tau)
 
+    def crown(self) -> None:
+        """Makes the actor, as it is now, the teacher of what it will be."""
+        self.champion.flat.copy_(self.actor.flat)
+        self.teacher = "champion"
+
     def state(self) -> dict:
         """Everything that the next update depends on, but for the replay buffer and the random generator."""
         return {
@@ -564,17 +577,19 @@ class TD3:
             "target_actor": self.target_actor.flat,
             "critics": self.critics.flat,
             "target_critics": self.target_critics.flat,
+            "champion": self.champion.flat,
+            "teacher": self.teacher,
             "optimizers": [(adam.mean, adam.square, adam.steps) for adam in (self.actor_optimizer, self.critic_optimizer)],
             "losses": self.losses,
         }
 
     def load_state(self, state: dict) -> None:
-        for name in ("actor", "target_actor", "critics", "target_critics"):
+        for name in ("actor", "target_actor", "critics", "target_critics", "champion"):
             getattr(self, name).flat.copy_(state[name])
         for adam, saved in zip((self.actor_optimizer, self.critic_optimizer), state["optimizers"], strict=True):
             for tensor, value in zip((adam.mean, adam.square, adam.steps), saved, strict=True):
                 tensor.copy_(value)
-        self.losses = state["losses"]
+        self.teacher, self.losses = state["teacher"], state["losses"]
         self.act.refresh()
 
 
@@ -817,19 +832,50 @@ def interval(info: dict, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray,
     return center.ravel(), half_width.ravel()
 
 
+class Trials:
+    """Tells from the returns of unmasked episodes when the actor may become its own teacher: when it is no worse than the best.
+
+    Five episodes are a trial. It passes unless their mean lies below that of the best trial so far (at first, of the masked
+    episodes of the best prior) by more than chance explains in 15 of 100 trials. If it lies above, that trial is the best.
+    """
+
+    EPISODES = 5
+
+    def __init__(self):
+        self.best: DiscountedReturns | None = None
+        self.trial = DiscountedReturns()
+
+    def passes(self, episodic_return: float, masked_returns: DiscountedReturns | None) -> bool:
+        self.trial.add(episodic_return)
+        best = self.best or masked_returns
+        if self.trial.count < self.EPISODES or best is None:
+            return False
+        trial, self.trial = self.trial, DiscountedReturns()
+        passed = difference(trial, best, error_rate=0.3)[2] >= 0
+        if passed and (self.best is None or trial.mean > best.mean):
+            self.best = trial
+        return passed
+
+    def state(self) -> list:
+        return [self.trial.state(), self.best and self.best.state()]
+
+    def load_state(self, state: list) -> None:
+        self.trial.load_state(state[0])
+        if state[1] is not None:
+            self.best = DiscountedReturns()
+            self.best.load_state(state[1])
+
+
 def pull(args: Args, global_step: int) -> float:
-    """How strongly the actor is pulled to its teacher: as strongly as can be until the mask has half faded, then less and less."""
-    progress = global_step / args.total_timesteps
-    start, end = args.mask_fraction / 2, max(2.5 * args.mask_fraction, 1e-9)
-    if progress >= end:
-        return 0.0
-    return PULL[0] * (PULL[1] / PULL[0]) ** max((progress - start) / (end - start), 0.0)
+    """How strongly the teacher pulls: hard while the actor only copies it, then ever less, down to what TD3+BC takes."""
+    copied_steps = max(2 * args.learning_starts, 1)
+    return max(PULL[0] * 0.1 ** max(global_step / copied_steps - 1.0, 0.0), PULL[1])
 
 
 def worth_of(competition: PriorCompetition, prior: str | None) -> dict[str, float]:
     """The metrics of what each candidate is worth, where the last episode, under a prior or none, has changed it."""
     values = {}
-    for name in competition.candidates if prior is None else [prior]:
+    for name in [name for name in (competition.candidates if prior is None else [prior]) if competition.episodes[name]]:
         for end, value in zip(("", "_low", "_high"), competition.worth(name), strict=True):
             if math.isfinite(value):
                 values[f"worth/{name}{end}"] = value
@@ -893,7 +939,7 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
     observation_dim, action_dim = flatdim(env.observation_space), flatdim(space)
     full_center, full_half_width = interval({}, space.low, space.high)
     competition = PriorCompetition(env.get_wrapper_attr("names")) if taught else None
-    mask_steps = args.mask_fraction * args.total_timesteps
+    trials, champions, mask_steps = Trials(), 0, args.mask_fraction * args.total_timesteps
 
     torch.set_grad_enabled(False)  # every gradient is written out above
     torch.set_flush_denormal(True)  # the moments of dead units decay to denormals, on which Adam takes ten times as long
@@ -919,6 +965,8 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
                 env.set_wrapper_attr(name, value, force=False)
             if competition:
                 competition.load_state(checkpoint["competition"])
+                trials.load_state(checkpoint["trials"])
+                champions = checkpoint["champions"]
         except Exception as error:
             raise UserError(f"--resume {run_dir}: its checkpoint is damaged or of another run: {error}") from None
         next_checkpoint = global_step + args.checkpoint_every
@@ -948,6 +996,8 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
             "rng": json.dumps(rng.bit_generator.state),
             "mask": {name: env.get_wrapper_attr(name) for name in names},
             "competition": competition and competition.state(),
+            "trials": trials.state(),
+            "champions": champions,
         }
         write_atomically(checkpoint_path, serialize(state))
 
@@ -981,8 +1031,9 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
             if competition:
                 mask_epsilon = max(1.0 - global_step / mask_steps, 0.0) if mask_steps > 0 else 0.0
                 prior, leader = competition.choose(rng, mask_epsilon), competition.leader
-                td3.teacher = candidates.index(leader) if leader and pull(args, global_step) > 0 else None
-                asked = competition.alive if mask_epsilon > 0 else [leader] if td3.teacher is not None else []
+                if td3.teacher != "champion":
+                    td3.teacher = candidates.index(leader) if leader else None
+                asked = competition.alive if mask_epsilon > 0 or td3.teacher != "champion" else []
                 env.set_wrapper_attr("asked", list(asked), force=False)
                 set_mask(env, args, prior)
             observation, info = env.reset(seed=int(rng.integers(2**31)))
@@ -1043,6 +1094,11 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
                     for name in set(asked) - set(env.get_wrapper_attr("asked")):  # it made fault upon fault
                         competition.drop(name)
                     competition.record(prior, episodic_return)
+                    # An episode that was begun while the actor only copied says nothing of what it has learned.
+                    is_trial = prior is None and global_step - episodic_length >= 2 * args.learning_starts
+                    if is_trial and trials.passes(episodic_return, competition.returns[leader] if leader else None):
+                        td3.crown()
+                        values["charts/champions"] = (champions := champions + 1)
                     values |= worth_of(competition, prior)
                 values["charts/SPS"] = progress.steps_per_second(global_step)
                 metrics.log(global_step, values)

@@ -4,7 +4,7 @@ The LLM works offline: what it wrote (a Python policy, a table of critical state
 
 Stack order, inside out: RecordEpisodeStatistics (the true return), LLMActionOverride, CriticalStateRewarder, PriorAdvice,
 LLMActionMask (the outermost action wrapper), EpsilonMaskSchedule, ActionBoundsObservation, then the learner's own normalisers.
-Priors and tables need the raw physical observation (or, a prior, what ``prior_input`` names): a normaliser below would feed them
+Priors and tables need the raw physical observation (a prior, what ``prior_input`` names): a normaliser below would feed them
 garbage.
 
 The info contract: bounds in ``info`` belong to the observation returned in the same tuple; ``executed_action`` belongs to
@@ -17,7 +17,7 @@ action_low, action_high     reset, step the action space's (float32) native inte
 action_mask                 reset, step int8 (n,)                    allowed next actions (Discrete)
 mask_active                 reset, step bool                         the prior shaped that interval
 prior_faults                reset, step int                          faults of the prior so far
-prior_actions               reset, step the action space's (float32) what each prior would do next, (n, *action_shape), native units
+prior_actions               reset, step the action space's (float32) what each of n priors would do next, (n, *action_shape)
 prior_action                reset, step the action space's (float32) that of the prior which PriorAdvice.chosen names
 executed_action             step        the action space's (float32) what the environment received; the innermost writer wins
 action_overridden           step        bool                         the LLM's action replaced the agent's

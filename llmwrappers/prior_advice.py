@@ -23,12 +23,12 @@ class PriorAdvice(gym.Wrapper, RecordConstructorArgs):
     ``LLMActionMask(PriorAdvice(env, "Ant-v4"), prior=lambda action: action, prior_input="prior_action")``. It belongs below the
     mask, where actions are in native units.
 
-    A prior that raises or returns a wrong shape, NaN or Inf has made a fault: its advice for that state is NaN, and ``fault_counts``
-    counts it. After 10 faults in a row it is not asked any more, with a warning.
+    A prior that raises or returns a wrong shape, NaN or Inf has made a fault: its advice for that state is NaN, and
+    ``fault_counts`` counts it. After 10 faults in a row it is not asked any more, with a warning.
 
     Info:
-        ``prior_actions``: reset and step, (n, \\*action_shape) of the action space's dtype, native units, clipped into the space: row k
-            is what prior k would do at the observation; NaN where it was not asked or made a fault
+        ``prior_actions``: reset and step, (n, \\*action_shape) of the action space's dtype, native units, clipped into the
+            space: row k is what prior k would do at the observation; NaN where it was not asked or made a fault
         ``prior_action``: reset and step, the row of the attribute ``chosen``, the name of a prior; at first that of the first
 
     Args:
@@ -38,7 +38,8 @@ class PriorAdvice(gym.Wrapper, RecordConstructorArgs):
         prior_input: what the priors are handed, if that is not the observation (see LLMActionMask)
 
     Raises:
-        ValueError: an action space without finite bounds, an LLMActionMask below, unknown ``priors`` or ``isolation``, a ``prior_input`` that is not there
+        ValueError: an action space without finite bounds, an LLMActionMask below, unknown ``priors`` or ``isolation``, a
+            ``prior_input`` that is not there
         PolicyRejected: a prior whose code could do more than compute
         TypeError: an action space that is no Box of floats
 

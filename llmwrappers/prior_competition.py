@@ -79,6 +79,7 @@ class PriorCompetition:
 
     def record(self, arm: str | None, episodic_return: float) -> None:
         """Takes in the return of a whole episode, and drops the candidates that have lost."""
+        self.returns[arm].forget()
         self.returns[arm].add(episodic_return)
         self.episodes[arm] += 1
         n, k = len(self.candidates), sum(self.episodes.values())

@@ -21,8 +21,8 @@ def require_prior_input(env: gym.Env, prior_input: str | None) -> None:
 def read_prior_input(env: gym.Env, prior_input: str | None, observation: Any, info: dict[str, Any]) -> Any:
     """Returns what a prior is to be handed in the state that an environment has just returned.
 
-    None is the observation; "ram" Atari's RAM, uint8 (128,); "simulator" MuJoCo's ``qpos`` and ``qvel`` in one float64 array; any other
-    string the entry of ``info`` under that key.
+    None is the observation; "ram" Atari's RAM, uint8 (128,); "simulator" MuJoCo's ``qpos`` and ``qvel`` in one float64 array;
+    any other string the entry of ``info`` under that key.
 
     Raises:
         ValueError: no such key in ``info``
