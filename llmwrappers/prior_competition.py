@@ -132,7 +132,7 @@ class PriorCompetition:
         )
 
     def state(self) -> dict:
-        """What a checkpoint keeps."""
+        """Returns what a checkpoint keeps."""
         return {
             "alive": list(self.alive),
             "arms": [(self.episodes[arm], self.returns[arm].state()) for arm in self.returns],

@@ -94,6 +94,27 @@ gym.register(
 )
 
 
+class Reach(gym.Env):
+    """A point in the plane; the reward is minus its distance from the origin. 25 steps, of a tenth of the action each."""
+
+    def __init__(self):
+        self.action_space = Box(-1.0, 1.0, (2,), np.float32)
+        self.observation_space = Box(-5.0, 5.0, (2,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        angle = self.np_random.uniform(0, 2 * np.pi)
+        self.position = np.array([np.cos(angle), np.sin(angle)], np.float32) * 0.6
+        return self.position.copy(), {}
+
+    def step(self, action):
+        self.position = np.clip(self.position + 0.1 * np.asarray(action, np.float32), -5.0, 5.0)
+        return self.position.copy(), -float(np.linalg.norm(self.position)), False, False, {}
+
+
+gym.register("llmwrappers-tests/Reach-v0", entry_point=Reach, max_episode_steps=25, disable_env_checker=True)
+
+
 class Unbounded(OneStep):
     """An action space that no mask can serve."""
 

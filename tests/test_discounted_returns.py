@@ -11,17 +11,21 @@ from scipy import stats
 from llmwrappers.discounted_returns import DiscountedReturns, difference, student_quantile
 
 
-def filled(values, discount=1.0) -> DiscountedReturns:
+def filled(values, discount=1.0, forgets=None) -> DiscountedReturns:
+    """Forgets so many times before each value is added: once each, unless told."""
     returns = DiscountedReturns(discount)
-    for value in values:
+    for i, value in enumerate(values):
+        for _ in range(forgets[i] if forgets else 1):
+            returns.forget()
         returns.add(float(value))
     return returns
 
 
-@given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=30), st.floats(0.5, 1.0))
-def test_the_recursion_is_the_weighted_sum(values, discount):
-    returns = filled(values, discount)
-    weights = discount ** np.arange(len(values))[::-1]
+@given(st.lists(st.tuples(st.floats(-1e3, 1e3), st.integers(0, 2)), min_size=2, max_size=30), st.floats(0.5, 1.0))
+def test_the_recursion_is_the_weighted_sum(steps, discount):
+    values, forgets = zip(*steps, strict=True)
+    returns = filled(values, discount, forgets)
+    weights = discount ** (sum(forgets) - np.cumsum(forgets))
     mean = np.average(values, weights=weights)
     squares = np.sum(weights * (values - mean) ** 2)
     assert returns.count == pytest.approx(weights.sum())
@@ -80,8 +84,9 @@ def test_state_goes_on():
     a = filled([1, 5, 2], 0.9)
     b = DiscountedReturns(0.9)
     b.load_state(a.state())
-    a.add(4.0)
-    b.add(4.0)
+    for returns in (a, b):
+        returns.forget()
+        returns.add(4.0)
     assert (a.mean, a.variance, a.count) == (b.mean, b.variance, b.count)
 
 

@@ -68,7 +68,7 @@ def flat_like(network, modules) -> torch.Tensor:
 
 @pytest.mark.parametrize("form", ["none", "paper", "taught", "copying"])
 def test_the_update_is_td3(td3_camel, form):
-    """TD3 as in the textbook (autograd, separate networks), with actions mapped into the stored intervals, or pulled to a teacher."""
+    """TD3 as in the textbook (autograd, separate networks), actions mapped into the stored intervals, or pulled to a teacher."""
     o, a, steps = 5, 3, 40
     taught = form in ("taught", "copying")
     args = td3_camel.Args(batch_size=16, prior="none" if form == "none" else "mine.py", form="taught" if taught else "paper")
@@ -209,7 +209,8 @@ def test_every_prior_trains(train, tmp_path):
 def test_the_replay_holds_native_units(train, td3_camel):
     """Pendulum's torques lie in [-2, 2]: an interval's half-width is 0.3 * 2 where the mask applied, and else 2."""
     run_dir = train(
-        "--env-id", "Pendulum-v1", "--prior", "random", "--form", "paper", "--total-timesteps", "300", "--checkpoint-every", "200",
+        "--env-id", "Pendulum-v1", "--prior", "random", "--form", "paper", "--total-timesteps", "300",
+        "--checkpoint-every", "200",
     )  # fmt: skip
     replay = td3_camel.Replay(300, 3, 1)
     replay.load(run_dir / "replay.bin", 200)
@@ -412,3 +413,63 @@ def test_the_mask_speeds_early_learning_up(train, tmp_path):
     )  # fmt: skip
     guided, plain = train(*settings, "--prior", str(path)), train(*settings, "--prior", "none")
     assert last_value(guided, "eval/masked_return") > last_value(plain, "eval/episodic_return") + 300
+
+
+PILES = {  # the goal lies at the origin
+    "good": "return [-10.0 * obs[0], -10.0 * obs[1]]",
+    "away": "return [10.0 * obs[0], 10.0 * obs[1]]",
+    "right": "return [1.0, 0.0]",
+    "left": "return [-1.0, 0.0]",
+    "round": "return [10.0 * obs[1], -10.0 * obs[0]]",
+}
+
+
+def steps_to_the_optimum(run_dir: Path) -> float:
+    """The first evaluation without the mask from which on the agent is near the optimum, which returns -2.3."""
+    evaluations = [(int(step), float(value)) for step, name, value in metrics_of(run_dir) if name == "eval/episodic_return"]
+    reached = [step for i, (step, _) in enumerate(evaluations) if all(value > -3.0 for _, value in evaluations[i:])]
+    return reached[0] if reached else float("inf")
+
+
+@pytest.mark.slow
+def test_a_good_candidate_is_found_and_harmful_ones_cost_little(train, tmp_path):
+    """One optimal candidate among four harmful ones; and the four alone. Steps to the optimum, mean of three seeds."""
+    for pile, names in (("all", list(PILES)), ("harmful", [name for name in PILES if name != "good"])):
+        (tmp_path / pile).mkdir()
+        for name in names:
+            (tmp_path / pile / f"{name}.py").write_text(f"def policy(obs):\n    {PILES[name]}\n")
+    steps = {}
+    for name, prior in (
+        ("good", tmp_path / "all" / "good.py"),
+        ("auto", f"auto:{tmp_path / 'all'}"),
+        ("none", "none"),
+        ("harmful", f"auto:{tmp_path / 'harmful'}"),
+    ):
+        steps[name] = sum(
+            steps_to_the_optimum(
+                train(
+                    "--env-id",
+                    "llmwrappers-tests/Reach-v0",
+                    "--prior",
+                    str(prior),
+                    "--seed",
+                    str(seed),
+                    "--total-timesteps",
+                    "12000",
+                    "--learning-starts",
+                    "1000",
+                    "--batch-size",
+                    "64",
+                    "--learning-rate",
+                    "1e-3",
+                    "--eval-every",
+                    "250",
+                    "--eval-episodes",
+                    "10",
+                )  # fmt: skip
+            )
+            for seed in (1, 2, 3)
+        )
+    print(steps)
+    assert steps["auto"] <= 1.5 * steps["good"], steps
+    assert steps["harmful"] <= 1.2 * steps["none"], steps
