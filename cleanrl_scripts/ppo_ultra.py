@@ -1292,8 +1292,7 @@ def run(args: Args, ppo: PPO, novelty: Novelty | None, guidance, eval_env: gym.E
     guided_env = worth = None  # elsewhere it would play as the plain agent does
     if args.arm in ACTING_ARMS:
         guided_env = guide(make_env(args), dataclasses.replace(args, patience_steps=0, withhold=0.0), guidance)
-        # An entry is met a few times a rollout and does little: what it is worth takes hundreds of rollouts to show.
-        worth = EntryWorth(entry_count(guidance), discount=0.999) if args.withhold else None
+        worth = EntryWorth(entry_count(guidance)) if args.withhold else None
 
     global_step, next_checkpoint, csv_bytes, seconds = 0, args.checkpoint_every, 0, 0.0
     checkpoint_path = run_dir / "checkpoint.pt"

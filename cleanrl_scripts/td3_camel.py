@@ -7,9 +7,10 @@
 #       store obs, action, next_obs, reward, advice            the advice is what each prior would have done
 #       x' = clip(target_actor(next_obs) + clipped noise)
 #       critics  <- reward + gamma * min(target_critics(next_obs, x'))
-#       actor    <- max critic(obs, actor(obs)) / mean |critic|, pulled to its teacher      every second step, and then
-#       targets  <- (1 - tau) * targets + tau * networks
-#   the teacher is the prior, and then the actor as it was when its returns were last no worse than the best so far
+#       actor    <- max critic(obs, actor(obs)) / mean |critic|, pulled to the prior and to the champion
+#       targets  <- (1 - tau) * targets + tau * networks         both every second step
+#   every five unmasked episodes, a trial: are they no worse than the best so far?
+#       yes: the actor as it is now is the champion, and the prior's pull weakens;  no: the prior's pull grows
 #   evaluate without the mask (the learned policy alone: the headline) and with it; their difference is the handover gap
 #
 # That is --form taught: x is an action of the whole space, with the mask and without. In --form paper, CAMEL's own, x spans the
@@ -134,8 +135,8 @@ class Args:
     """how often it is drawn whether the mask applies, in the paper's form; in ours, once an episode"""
 
 
-# From how strong to how weak a pull to its teacher the actor is let go.
-PULL = (2.0, 0.05)
+# How strongly the champion pulls: about as strongly as the data do in TD3+BC.
+CHAMPION_PULL = 0.05
 
 
 class UserError(Exception):
@@ -461,12 +462,12 @@ class Replay:
 class TD3:
     """Masking-aware TD3: the actor and the target actor map x in [-1, 1] into the stored intervals (CAMEL).
 
-    With a teacher, which would do x_t, the actor descends
+    In our form the actor descends
 
-        -mean Q(obs, actor(obs)) / mean |Q(obs, actor(obs))| + pull * mean ((actor(obs) - x_t) / radius)^2
+        -mean Q(obs, actor(obs)) / mean |Q(obs, actor(obs))| + sum_t pull_t * mean ((actor(obs) - x_t) / radius)^2
 
-    as TD3+BC does with a data set (arXiv 2106.06860), and the critics have a layer norm. The teacher is a prior until `crown`
-    makes it the actor as it is then.
+    as TD3+BC does with a data set (arXiv 2106.06860), where x_t is what the prior t = teacher and the champion would do, and the
+    critics have a layer norm. The champion is an earlier self (see Trials).
     """
 
     def __init__(self, args: Args, replay: Replay, observation_dim: int, action_dim: int, rng, device: torch.device):
@@ -483,8 +484,9 @@ class TD3:
         self.actor_optimizer = Adam(self.actor, args.learning_rate)
         self.critic_optimizer = Adam(self.critics, args.learning_rate)
         self.champion = MLP(1, actor_sizes, args.batch_size, device)
-        self.teacher: int | Literal["champion"] | None = None  # which candidate's advice, or the champion's
-        self.pull = 0.0
+        self.has_champion = False
+        self.teacher: int | None = None  # whose advice pulls the actor
+        self.prior_pull = 0.0
         self.act = Actor(self.actor)
         self.losses: dict[str, float] = {}
 
@@ -545,16 +547,16 @@ class TD3:
             delta.mul_(self.half_width)  # da/dx
             if copying:
                 delta.zero_()
+            pulls = []
             if self.teacher is not None:
-                if self.teacher == "champion":
-                    advice = self.champion.forward(self.observation)[0].tanh_()
-                else:
-                    advice = self.advice[self.teacher]
-                offset = x.sub(advice).nan_to_num_(0.0)
+                pulls.append((self.prior_pull, self.advice[self.teacher]))
+            if self.has_champion:
+                pulls.append((CHAMPION_PULL, self.champion.forward(self.observation)[0].tanh_()))
+            if pulls:
                 delta.div_(values.abs().mean())
-                delta.add_(offset, alpha=2.0 * self.pull / (args.radius**2 * offset.numel()))
-                if global_step % 100 == 0:
-                    self.losses["losses/advice_error"] = offset.square().mean().sqrt().item()
+            for pull, advice in pulls:
+                offset = x.sub(advice).nan_to_num_(0.0)
+                delta.add_(offset, alpha=2.0 * pull / (args.radius**2 * offset.numel()))
             delta.mul_(x.square_().neg_().add_(1.0))  # dx/du = 1 - x^2 for x = tanh(u)
             self.actor.backward(self.observation, delta.unsqueeze(0))
             self.actor_optimizer.step()
@@ -565,9 +567,9 @@ class TD3:
             self.target_critics.flat.lerp_(self.critics.flat, args.tau)
 
     def crown(self) -> None:
-        """Makes the actor, as it is now, the teacher of what it will be."""
+        """Makes the actor, as it is now, the champion."""
         self.champion.flat.copy_(self.actor.flat)
-        self.teacher = "champion"
+        self.has_champion = True
 
     def state(self) -> dict:
         """Everything that the next update depends on, but for the replay buffer and the random generator."""
@@ -578,7 +580,7 @@ class TD3:
             "critics": self.critics.flat,
             "target_critics": self.target_critics.flat,
             "champion": self.champion.flat,
-            "teacher": self.teacher,
+            "has_champion": self.has_champion,
             "optimizers": [(adam.mean, adam.square, adam.steps) for adam in (self.actor_optimizer, self.critic_optimizer)],
             "losses": self.losses,
         }
@@ -589,7 +591,7 @@ class TD3:
         for adam, saved in zip((self.actor_optimizer, self.critic_optimizer), state["optimizers"], strict=True):
             for tensor, value in zip((adam.mean, adam.square, adam.steps), saved, strict=True):
                 tensor.copy_(value)
-        self.teacher, self.losses = state["teacher"], state["losses"]
+        self.has_champion, self.losses = state["has_champion"], state["losses"]
         self.act.refresh()
 
 
@@ -833,43 +835,48 @@ def interval(info: dict, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray,
 
 
 class Trials:
-    """Tells from the returns of unmasked episodes when the actor may become its own teacher: when it is no worse than the best.
+    """Lets go of the prior as the actor's own returns allow: five unmasked episodes are a trial.
 
-    Five episodes are a trial. It passes unless their mean lies below that of the best trial so far (at first, of the masked
-    episodes of the best prior) by more than chance explains in 15 of 100 trials. If it lies above, that trial is the best.
+    It passes unless their mean lies below that of the best trial so far (at first, of the masked episodes of the best prior)
+    by more than chance explains in 15 of 100 trials. If it lies above, that trial is the best. Each that passes weakens the
+    prior's pull, until it is let go for good; each that fails strengthens it.
     """
 
     EPISODES = 5
+    FACTOR = 0.4
+    WEAKEST, STRONGEST = 0.001, 2.0
 
     def __init__(self):
         self.best: DiscountedReturns | None = None
         self.trial = DiscountedReturns()
+        self.prior_pull = self.STRONGEST
+        self.passed = 0
 
-    def passes(self, episodic_return: float, masked_returns: DiscountedReturns | None) -> bool:
+    def record(self, episodic_return: float, masked_returns: DiscountedReturns | None) -> bool:
+        """Takes in the return of an unmasked episode; True if it ends a trial that passes."""
         self.trial.add(episodic_return)
         best = self.best or masked_returns
         if self.trial.count < self.EPISODES or best is None:
             return False
         trial, self.trial = self.trial, DiscountedReturns()
-        passed = difference(trial, best, error_rate=0.3)[2] >= 0
-        if passed and (self.best is None or trial.mean > best.mean):
+        if difference(trial, best, error_rate=0.3)[2] < 0:
+            self.prior_pull = min(self.prior_pull / self.FACTOR, self.STRONGEST)
+            return False
+        if self.best is None or trial.mean > self.best.mean:
             self.best = trial
-        return passed
+        self.prior_pull = self.prior_pull * self.FACTOR if self.prior_pull > self.WEAKEST else 0.0
+        self.passed += 1
+        return True
 
     def state(self) -> list:
-        return [self.trial.state(), self.best and self.best.state()]
+        return [self.trial.state(), self.best and self.best.state(), self.prior_pull, self.passed]
 
     def load_state(self, state: list) -> None:
-        self.trial.load_state(state[0])
-        if state[1] is not None:
+        trial, best, self.prior_pull, self.passed = state
+        self.trial.load_state(trial)
+        if best is not None:
             self.best = DiscountedReturns()
-            self.best.load_state(state[1])
-
-
-def pull(args: Args, global_step: int) -> float:
-    """How strongly the teacher pulls: hard while the actor only copies it, then ever less, down to what TD3+BC takes."""
-    copied_steps = max(2 * args.learning_starts, 1)
-    return max(PULL[0] * 0.1 ** max(global_step / copied_steps - 1.0, 0.0), PULL[1])
+            self.best.load_state(best)
 
 
 def worth_of(competition: PriorCompetition, prior: str | None) -> dict[str, float]:
@@ -939,7 +946,7 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
     observation_dim, action_dim = flatdim(env.observation_space), flatdim(space)
     full_center, full_half_width = interval({}, space.low, space.high)
     competition = PriorCompetition(env.get_wrapper_attr("names")) if taught else None
-    trials, champions, mask_steps = Trials(), 0, args.mask_fraction * args.total_timesteps
+    trials, mask_steps = Trials(), args.mask_fraction * args.total_timesteps
 
     torch.set_grad_enabled(False)  # every gradient is written out above
     torch.set_flush_denormal(True)  # the moments of dead units decay to denormals, on which Adam takes ten times as long
@@ -966,7 +973,6 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
             if competition:
                 competition.load_state(checkpoint["competition"])
                 trials.load_state(checkpoint["trials"])
-                champions = checkpoint["champions"]
         except Exception as error:
             raise UserError(f"--resume {run_dir}: its checkpoint is damaged or of another run: {error}") from None
         next_checkpoint = global_step + args.checkpoint_every
@@ -997,7 +1003,6 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
             "mask": {name: env.get_wrapper_attr(name) for name in names},
             "competition": competition and competition.state(),
             "trials": trials.state(),
-            "champions": champions,
         }
         write_atomically(checkpoint_path, serialize(state))
 
@@ -1031,9 +1036,9 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
             if competition:
                 mask_epsilon = max(1.0 - global_step / mask_steps, 0.0) if mask_steps > 0 else 0.0
                 prior, leader = competition.choose(rng, mask_epsilon), competition.leader
-                if td3.teacher != "champion":
-                    td3.teacher = candidates.index(leader) if leader else None
-                asked = competition.alive if mask_epsilon > 0 or td3.teacher != "champion" else []
+                td3.teacher = candidates.index(leader) if leader and trials.prior_pull > 0 else None
+                td3.prior_pull = trials.prior_pull
+                asked = competition.alive if mask_epsilon > 0 else [leader] if leader and td3.teacher is not None else []
                 env.set_wrapper_attr("asked", list(asked), force=False)
                 set_mask(env, args, prior)
             observation, info = env.reset(seed=int(rng.integers(2**31)))
@@ -1072,7 +1077,6 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
                 done = terminated or truncated
                 global_step += 1
 
-                td3.pull = pull(args, global_step)
                 if global_step > args.learning_starts:
                     td3.update(global_step, copying)
                 if global_step % 100 == 0:
@@ -1096,9 +1100,9 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
                     competition.record(prior, episodic_return)
                     # An episode that was begun while the actor only copied says nothing of what it has learned.
                     is_trial = prior is None and global_step - episodic_length >= 2 * args.learning_starts
-                    if is_trial and trials.passes(episodic_return, competition.returns[leader] if leader else None):
+                    if is_trial and trials.record(episodic_return, competition.returns[leader] if leader else None):
                         td3.crown()
-                        values["charts/champions"] = (champions := champions + 1)
+                    values |= {"trials/passed": trials.passed, "trials/prior_pull": trials.prior_pull}
                     values |= worth_of(competition, prior)
                 values["charts/SPS"] = progress.steps_per_second(global_step)
                 metrics.log(global_step, values)

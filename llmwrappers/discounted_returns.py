@@ -5,14 +5,15 @@ from statistics import NormalDist
 
 
 class DiscountedReturns:
-    """Averages returns from something that changes while it learns: each new one counts 1, and every older one less.
+    """Averages returns from something that changes while it learns: each new one counts 1, and less whenever one forgets.
 
-    With ``discount`` gamma, weights ``w_i = gamma^(t - i)``: ``count = sum w_i``, ``mean = sum w_i x_i / count``, and ``variance``
-    is the unbiased one of these weights. As in discounted UCB (Garivier and Moulines, arXiv 0805.3415), ``forget`` lets all
-    of them count less without a new one, so that what was not tried for long becomes uncertain again.
+    With ``discount`` gamma, a return after which ``forget`` was called n times has the weight ``w_i = gamma^n``:
+    ``count = sum w_i``, ``mean = sum w_i x_i / count``, and ``variance`` is the unbiased one of these weights. Returns between
+    which nobody forgets count alike; who forgets before each has the weights of discounted UCB (Garivier and Moulines, arXiv
+    0805.3415). What was not tried for long becomes uncertain again.
 
     Args:
-        discount: in (0, 1]; 1 never forgets, 0.98 remembers about the last 50
+        discount: in (0, 1]; 1 never forgets, 0.98 remembers what came since about the last 50 calls of ``forget``
 
     Raises:
         ValueError: ``discount`` outside (0, 1], or a return that is not finite
@@ -20,6 +21,7 @@ class DiscountedReturns:
     Example:
         >>> returns = DiscountedReturns(discount=0.5)
         >>> for value in (0.0, 3.0):
+        ...     returns.forget()
         ...     returns.add(value)
         >>> returns.mean, returns.count
         (2.0, 1.5)
@@ -42,10 +44,9 @@ class DiscountedReturns:
         self._squared_weights *= self.discount**2
 
     def add(self, value: float) -> None:
-        """Forgets one step, then takes in a return."""
+        """Takes in a return."""
         if not math.isfinite(value):
             raise ValueError(f"a return must be finite, got {value!r}")
-        self.forget()
         self.count += 1.0
         self._squared_weights += 1.0
         difference = value - self.mean
@@ -59,7 +60,7 @@ class DiscountedReturns:
         return self._squares / freedom if freedom > 1e-9 else math.inf
 
     def state(self) -> list[float]:
-        """What a checkpoint keeps."""
+        """Returns what a checkpoint keeps."""
         return [self.count, self.mean, self._squared_weights, self._squares]
 
     def load_state(self, state: list[float]) -> None:
@@ -70,8 +71,8 @@ class DiscountedReturns:
 def difference(a: DiscountedReturns, b: DiscountedReturns, error_rate: float) -> tuple[float, float, float]:
     """Returns ``a.mean - b.mean`` and the ends of its interval, which misses the truth with probability ``error_rate``.
 
-    Welch's t interval with the discounted counts as numbers of observations; infinite while these leave no more than 3 degrees of
-    freedom. It holds for one look. Who looks again and again divides the error among the looks: with
+    Welch's t interval with the discounted counts as numbers of observations; infinite while these leave no more than 3
+    degrees of freedom. It holds for one look. Who looks again and again divides the error among the looks: with
     ``error_rate = alpha / (k (k + 1))`` at the k-th look all intervals together miss with probability ``alpha`` at most.
 
     Example:
@@ -89,10 +90,8 @@ def difference(a: DiscountedReturns, b: DiscountedReturns, error_rate: float) ->
         return estimate, -math.inf, math.inf
     parts = [(returns.variance / returns.count, returns.count - 1) for returns in (a, b)]
     squared_error = sum(part for part, _ in parts)
-    if squared_error == 0:
-        freedom = sum(n for _, n in parts)
-    else:
-        freedom = squared_error**2 / sum(part**2 / n for part, n in parts)
+    squares = sum(part**2 / n for part, n in parts)
+    freedom = squared_error**2 / squares if squares > 0 else sum(n for _, n in parts)
     if freedom <= 3:
         return estimate, -math.inf, math.inf
     margin = student_quantile(1 - error_rate / 2, freedom) * math.sqrt(squared_error)

@@ -68,7 +68,7 @@ def flat_like(network, modules) -> torch.Tensor:
 
 @pytest.mark.parametrize("form", ["none", "paper", "taught", "copying"])
 def test_the_update_is_td3(td3_camel, form):
-    """TD3 as in the textbook (autograd, separate networks), actions mapped into the stored intervals, or pulled to a teacher."""
+    """TD3 as in the textbook (autograd, separate networks), with actions in the stored intervals, or pulled to a teacher."""
     o, a, steps = 5, 3, 40
     taught = form in ("taught", "copying")
     args = td3_camel.Args(batch_size=16, prior="none" if form == "none" else "mine.py", form="taught" if taught else "paper")
@@ -88,7 +88,10 @@ def test_the_update_is_td3(td3_camel, form):
         )  # fmt: skip
     td3 = td3_camel.TD3(args, replay, o, a, rng, torch.device("cpu"))
     if taught:
-        td3.teacher, td3.pull = 1, 0.3
+        td3.teacher, td3.prior_pull = 1, 0.3
+        td3.champion.initialize(rng)
+        td3.has_champion = form == "taught"
+        champion = textbook_network(td3.champion, 0)
 
     actor, target_actor = textbook_network(td3.actor, 0), textbook_network(td3.target_actor, 0)
     critics = [textbook_network(td3.critics, i) for i in range(2)]
@@ -118,6 +121,9 @@ def test_the_update_is_td3(td3_camel, form):
             actor_loss = -q.mean()
             if taught:
                 pull = 0.3 * ((x - advice[:, a:]) / args.radius).square().mean()
+                if form == "taught":
+                    distance = (x - torch.tanh(champion(obs)).detach()) / args.radius
+                    pull += td3_camel.CHAMPION_PULL * distance.square().mean()
                 actor_loss = pull if form == "copying" else actor_loss / q.abs().mean().detach() + pull
             actor_optimizer.zero_grad()
             actor_loss.backward()
@@ -438,6 +444,10 @@ def test_a_good_candidate_is_found_and_harmful_ones_cost_little(train, tmp_path)
         (tmp_path / pile).mkdir()
         for name in names:
             (tmp_path / pile / f"{name}.py").write_text(f"def policy(obs):\n    {PILES[name]}\n")
+    options = (
+        *("--env-id", "llmwrappers-tests/Reach-v0", "--total-timesteps", "6000", "--learning-starts", "500"),
+        *("--batch-size", "64", "--learning-rate", "1e-3", "--eval-every", "250", "--eval-episodes", "10"),
+    )
     steps = {}
     for name, prior in (
         ("good", tmp_path / "all" / "good.py"),
@@ -445,31 +455,8 @@ def test_a_good_candidate_is_found_and_harmful_ones_cost_little(train, tmp_path)
         ("none", "none"),
         ("harmful", f"auto:{tmp_path / 'harmful'}"),
     ):
-        steps[name] = sum(
-            steps_to_the_optimum(
-                train(
-                    "--env-id",
-                    "llmwrappers-tests/Reach-v0",
-                    "--prior",
-                    str(prior),
-                    "--seed",
-                    str(seed),
-                    "--total-timesteps",
-                    "12000",
-                    "--learning-starts",
-                    "1000",
-                    "--batch-size",
-                    "64",
-                    "--learning-rate",
-                    "1e-3",
-                    "--eval-every",
-                    "250",
-                    "--eval-episodes",
-                    "10",
-                )  # fmt: skip
-            )
-            for seed in (1, 2, 3)
-        )
+        runs = [train(*options, "--prior", str(prior), "--seed", str(seed)) for seed in (1, 2, 3)]
+        steps[name] = sum(map(steps_to_the_optimum, runs)) / len(runs)
     print(steps)
     assert steps["auto"] <= 1.5 * steps["good"], steps
     assert steps["harmful"] <= 1.2 * steps["none"], steps
