@@ -466,8 +466,8 @@ class TD3:
 
         -mean Q(obs, actor(obs)) / mean |Q(obs, actor(obs))| + sum_t pull_t * mean ((actor(obs) - x_t) / radius)^2
 
-    as TD3+BC does with a data set (arXiv 2106.06860), where x_t is what the prior t = teacher and the champion would do, and the
-    critics have a layer norm. The champion is an earlier self (see Trials).
+    as TD3+BC does with a data set (arXiv 2106.06860), where x_t is what the teaching prior and the champion would do, and the
+    critics have a layer norm. The champion is an earlier self (see Trials), and the policy that is evaluated and saved.
     """
 
     def __init__(self, args: Args, replay: Replay, observation_dim: int, action_dim: int, rng, device: torch.device):
@@ -487,7 +487,7 @@ class TD3:
         self.has_champion = False
         self.teacher: int | None = None  # whose advice pulls the actor
         self.prior_pull = 0.0
-        self.act = Actor(self.actor)
+        self.act, self.champion_act = Actor(self.actor), Actor(self.champion)
         self.losses: dict[str, float] = {}
 
         # A batch as it is gathered, one row a transition, and as the networks read it, one column a transition.
@@ -510,7 +510,7 @@ class TD3:
     def update(self, global_step: int, copying: bool = False) -> None:
         """One step of the critics, and every policy_frequency steps one of the actor and of the targets.
 
-        While `copying` the actor follows its teacher alone.
+        While `copying` the actor follows its teacher alone, at every step.
         """
         args = self.args
         self.replay.sample(self.rng, self.rows)
@@ -539,7 +539,7 @@ class TD3:
         self.critics.backward(self.observation_action, errors.mul_(2.0 / args.batch_size))
         self.critic_optimizer.step()
 
-        if global_step % args.policy_frequency == 0:
+        if copying or global_step % args.policy_frequency == 0:
             x = self.actor.forward(self.observation)[0].tanh_()
             torch.addcmul(self.center, self.half_width, x, out=self.action)
             values = self.first_critic.forward(self.observation_action)
@@ -569,6 +569,7 @@ class TD3:
     def crown(self) -> None:
         """Makes the actor, as it is now, the champion."""
         self.champion.flat.copy_(self.actor.flat)
+        self.champion_act.refresh()
         self.has_champion = True
 
     def state(self) -> dict:
@@ -593,6 +594,7 @@ class TD3:
                 tensor.copy_(value)
         self.has_champion, self.losses = state["has_champion"], state["losses"]
         self.act.refresh()
+        self.champion_act.refresh()
 
 
 # ------------------------------------------------------------------------------------ run folder: metrics, checkpoints
@@ -843,7 +845,7 @@ class Trials:
     """
 
     EPISODES = 5
-    FACTOR = 0.4
+    FACTOR = 0.25
     WEAKEST, STRONGEST = 0.001, 2.0
 
     def __init__(self):
@@ -946,7 +948,7 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
     observation_dim, action_dim = flatdim(env.observation_space), flatdim(space)
     full_center, full_half_width = interval({}, space.low, space.high)
     competition = PriorCompetition(env.get_wrapper_attr("names")) if taught else None
-    trials, mask_steps = Trials(), args.mask_fraction * args.total_timesteps
+    trials, random_return, mask_steps = Trials(), -math.inf, args.mask_fraction * args.total_timesteps
 
     torch.set_grad_enabled(False)  # every gradient is written out above
     torch.set_flush_denormal(True)  # the moments of dead units decay to denormals, on which Adam takes ten times as long
@@ -973,6 +975,7 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
             if competition:
                 competition.load_state(checkpoint["competition"])
                 trials.load_state(checkpoint["trials"])
+                random_return = checkpoint["random_return"]
         except Exception as error:
             raise UserError(f"--resume {run_dir}: its checkpoint is damaged or of another run: {error}") from None
         next_checkpoint = global_step + args.checkpoint_every
@@ -1003,18 +1006,20 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
             "mask": {name: env.get_wrapper_attr(name) for name in names},
             "competition": competition and competition.state(),
             "trials": trials.state(),
+            "random_return": random_return,
         }
         write_atomically(checkpoint_path, serialize(state))
 
     def evaluate_now() -> dict[str, float]:
-        unmasked = evaluate(eval_env, td3.act, args, None, f"step-{global_step}")
+        act = td3.champion_act if td3.has_champion else td3.act
+        unmasked = evaluate(eval_env, act, args, None, f"step-{global_step}")
         values = {"eval/episodic_return": unmasked}
         line = f"eval at global_step {global_step}: return {unmasked:.1f} without the mask"
         if masked:
             # Around the best candidate so far; if all were dropped there is no mask any more, nor a gap.
             prior = (competition.leader or competition.candidates[0]) if competition else args.prior
             gone = competition is not None and not competition.alive
-            with_mask = unmasked if gone else evaluate(eval_env, td3.act, args, prior, f"step-{global_step}-masked")
+            with_mask = unmasked if gone else evaluate(eval_env, act, args, prior, f"step-{global_step}-masked")
             values |= {"eval/masked_return": with_mask, "eval/handover_gap": with_mask - unmasked}
             line += f", {with_mask:.1f} with it, handover gap {with_mask - unmasked:.1f}"
         metrics.log(global_step, values)
@@ -1035,10 +1040,14 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
             prior = None
             if competition:
                 mask_epsilon = max(1.0 - global_step / mask_steps, 0.0) if mask_steps > 0 else 0.0
-                prior, leader = competition.choose(rng, mask_epsilon), competition.leader
-                td3.teacher = candidates.index(leader) if leader and trials.prior_pull > 0 else None
-                td3.prior_pull = trials.prior_pull
-                asked = competition.alive if mask_epsilon > 0 else [leader] if leader and td3.teacher is not None else []
+                prior, teacher = competition.choose(rng, mask_epsilon), competition.leader
+                if global_step < args.learning_starts:
+                    random_return = competition.returns[None].mean if competition.episodes[None] else -math.inf
+                # A prior that is no better than random actions teaches nothing; one may still be good for a mask later on.
+                if teacher and (competition.returns[teacher].mean <= random_return or trials.prior_pull == 0.0):
+                    teacher = None
+                td3.teacher, td3.prior_pull = candidates.index(teacher) if teacher else None, trials.prior_pull
+                asked = competition.alive if mask_epsilon > 0 else [teacher] if teacher else []
                 env.set_wrapper_attr("asked", list(asked), force=False)
                 set_mask(env, args, prior)
             observation, info = env.reset(seed=int(rng.integers(2**31)))
@@ -1100,7 +1109,7 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
                     competition.record(prior, episodic_return)
                     # An episode that was begun while the actor only copied says nothing of what it has learned.
                     is_trial = prior is None and global_step - episodic_length >= 2 * args.learning_starts
-                    if is_trial and trials.record(episodic_return, competition.returns[leader] if leader else None):
+                    if is_trial and trials.record(episodic_return, competition.returns[teacher] if teacher else None):
                         td3.crown()
                     values |= {"trials/passed": trials.passed, "trials/prior_pull": trials.prior_pull}
                     values |= worth_of(competition, prior)
@@ -1111,7 +1120,8 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
                 next_checkpoint = global_step + args.checkpoint_every
 
         if args.save_model:
-            network = {"actor_sizes": td3.actor.sizes, "actor": td3.actor.flat.cpu(), "critics": td3.critics.flat.cpu()}
+            actor = td3.champion if td3.has_champion else td3.actor
+            network = {"actor_sizes": actor.sizes, "actor": actor.flat.cpu(), "critics": td3.critics.flat.cpu()}
             write_atomically(run_dir / "model.pt", serialize({"env_id": args.env_id, **network}))
         summary = {"global_step": global_step, "seconds": round(progress.seconds, 1), **evaluate_now()}
         if competition:
