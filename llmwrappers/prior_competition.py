@@ -111,8 +111,13 @@ class PriorCompetition:
     def _sentence(self, candidate: str) -> str:
         worth, low, high = self.worth(candidate)
         episodes = self.episodes[candidate]
+        if episodes == 0:
+            return f"{candidate} was never played."
+        gained = f"with it an episode returned {abs(worth):.1f} {'less' if worth < 0 else 'more'} than without"
         if candidate not in self.alive:
             what = f"was dropped after {episodes} episodes"
+        elif not math.isfinite(low):
+            return f"{candidate} was played in {episodes} episode{'s' * (episodes > 1)}, too few to tell: {gained}."
         elif low > 0:
             what = "helped"
         elif high < 0:
@@ -120,16 +125,9 @@ class PriorCompetition:
         else:
             what = "made no difference that can be told from chance"
         if not math.isfinite(low):
-            return f"{candidate} {what}; {episodes} episodes with it are too few for an interval."
-        if worth < 0:
-            worth, low, high, more = -worth, -high, -low, "less"
-        else:
-            more = "more"
-        level = f"{100 * (1 - self.error_rate):g} %"
-        return (
-            f"{candidate} {what}: with it an episode returned {worth:.1f} {more} than without "
-            f"({level} interval {low:.1f} to {high:.1f})."
-        )
+            return f"{candidate} {what}: {gained}."
+        low, high = (-high, -low) if worth < 0 else (low, high)
+        return f"{candidate} {what}: {gained} ({100 * (1 - self.error_rate):g} % interval {low:.1f} to {high:.1f})."
 
     def state(self) -> dict:
         """Returns what a checkpoint keeps."""

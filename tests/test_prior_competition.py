@@ -72,7 +72,10 @@ def test_the_verdict_says_who_helped_by_how_much_and_how_sure_that_is():
     assert "more than without (95 % interval" in lines[0]
     assert lines[1].startswith("bad was dropped after ")
     assert "less than without" in lines[1]
-    assert "too few for an interval" in PriorCompetition(["new"]).verdict()
+    new = PriorCompetition(["new"])
+    assert new.verdict() == "new was never played."
+    new.record("new", 3.0)
+    assert new.verdict() == "new was played in 1 episode, too few to tell: with it an episode returned 3.0 more than without."
 
 
 def test_a_checkpoint_goes_on():
