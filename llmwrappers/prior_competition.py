@@ -91,7 +91,7 @@ class PriorCompetition:
                 self.drop(candidate)
 
     def drop(self, candidate: str) -> None:
-        """Takes a candidate out for good, whatever it returned."""
+        """Takes a candidate out for good, whatever it returned; one that fails, for example."""
         self.alive.remove(candidate)
 
     @property
@@ -112,7 +112,7 @@ class PriorCompetition:
         worth, low, high = self.worth(candidate)
         episodes = self.episodes[candidate]
         if episodes == 0:
-            return f"{candidate} was never played."
+            return f"{candidate} was never played{', because it failed' * (candidate not in self.alive)}."
         gained = f"with it an episode returned {abs(worth):.1f} {'less' if worth < 0 else 'more'} than without"
         if candidate not in self.alive:
             what = f"was dropped after {episodes} episodes"

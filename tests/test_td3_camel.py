@@ -212,6 +212,59 @@ def test_every_prior_trains(train, tmp_path):
         )
 
 
+PILES = {  # the goal lies at the origin
+    "good": "return [-10.0 * obs[0], -10.0 * obs[1]]",
+    "away": "return [10.0 * obs[0], 10.0 * obs[1]]",
+    "right": "return [1.0, 0.0]",
+    "left": "return [-1.0, 0.0]",
+    "round": "return [10.0 * obs[1], -10.0 * obs[0]]",
+}
+
+
+def pile(folder: Path, names: list[str]) -> Path:
+    folder.mkdir()
+    for name in names:
+        (folder / f"{name}.py").write_text(f"def policy(obs):\n    {PILES[name]}\n")
+    return folder
+
+
+def test_candidates_compete_and_the_run_ends_with_what_they_were_worth(train, tmp_path, capsys):
+    folder = pile(tmp_path / "pile", ["away", "good"])
+    run_dir = train(
+        *("--env-id", "llmwrappers-tests/Reach-v0", "--prior", f"auto:{folder}", "--mask-fraction", "0.9"),
+        *("--total-timesteps", "1500", "--eval-every", "500"),
+    )
+    verdict = json.loads((run_dir / "summary.json").read_text())["verdict"]
+    assert verdict in capsys.readouterr().out
+    away, good = verdict.splitlines()
+    assert away.startswith("away ")
+    assert "less than without" in away
+    assert good.startswith("good ")
+    assert last_value(run_dir, "worth/good_low") <= last_value(run_dir, "worth/good") <= last_value(run_dir, "worth/good_high")
+    assert last_value(run_dir, "trials/passed") > 0
+    assert last_value(run_dir, "eval/episodic_return") > -3.0
+
+
+def test_a_prior_that_is_worse_than_random_actions_teaches_nothing(train, tmp_path):
+    (tmp_path / "away.py").write_text(f"def policy(obs):\n    {PILES['away']}\n")
+    run_dir = train(
+        *("--env-id", "llmwrappers-tests/Reach-v0", "--prior", str(tmp_path / "away.py"), "--total-timesteps", "1000"),
+        *("--eval-every", "1000"),
+    )
+    assert last_value(run_dir, "trials/passed") == 0
+    assert last_value(run_dir, "trials/prior_pull") == 2.0
+
+
+def test_a_prior_that_always_fails_is_dropped(train, tmp_path):
+    (tmp_path / "broken.py").write_text("def policy(obs):\n    return [obs[7], 0.0]\n")
+    with pytest.warns(UserWarning, match="failed"):
+        run_dir = train(
+            *("--env-id", "llmwrappers-tests/Reach-v0", "--prior", str(tmp_path / "broken.py"), "--total-timesteps", "600"),
+            *("--mask-fraction", "1.0"),
+        )
+    assert json.loads((run_dir / "summary.json").read_text())["verdict"] == "broken was never played, because it failed."
+
+
 def test_the_replay_holds_native_units(train, td3_camel):
     """Pendulum's torques lie in [-2, 2]: an interval's half-width is 0.3 * 2 where the mask applied, and else 2."""
     run_dir = train(
@@ -289,6 +342,11 @@ def fails(*arguments: str, **options) -> str:
         (["--prior", "empty.py"], "policy"),
         (["--prior", "expert:empty.py"], "is no model.pt of this script"),
         (["--candidate", "6"], "candidate must be one of [1, 2, 3, 4, 5]"),
+        (["--prior", "auto", "--candidate", "2"], "--candidate 2 needs a shipped prior, got --prior auto"),
+        (["--prior", "auto", "--form", "paper"], "--prior auto needs --form taught"),
+        (["--prior", "auto:nowhere"], "no candidates at 'nowhere'"),
+        (["--prior", "random", "--prior-input", "ram"], "--prior-input ram needs a prior that is code, got --prior random"),
+        (["--prior-input", "ram"], "prior_input='ram' needs an Atari environment"),
         (["--radius", "0"], "--radius must be in (0, 2], got 0.0"),
         (["--radius", "2.5"], "got 2.5"),
         (["--mask-fraction", "1.5"], "--mask-fraction must be in [0, 1], got 1.5"),
@@ -421,15 +479,6 @@ def test_the_mask_speeds_early_learning_up(train, tmp_path):
     assert last_value(guided, "eval/masked_return") > last_value(plain, "eval/episodic_return") + 300
 
 
-PILES = {  # the goal lies at the origin
-    "good": "return [-10.0 * obs[0], -10.0 * obs[1]]",
-    "away": "return [10.0 * obs[0], 10.0 * obs[1]]",
-    "right": "return [1.0, 0.0]",
-    "left": "return [-1.0, 0.0]",
-    "round": "return [10.0 * obs[1], -10.0 * obs[0]]",
-}
-
-
 def steps_to_the_optimum(run_dir: Path) -> float:
     """The first evaluation without the mask from which on the agent is near the optimum, which returns -2.3."""
     evaluations = [(int(step), float(value)) for step, name, value in metrics_of(run_dir) if name == "eval/episodic_return"]
@@ -440,20 +489,18 @@ def steps_to_the_optimum(run_dir: Path) -> float:
 @pytest.mark.slow
 def test_a_good_candidate_is_found_and_harmful_ones_cost_little(train, tmp_path):
     """One optimal candidate among four harmful ones; and the four alone. Steps to the optimum, mean of three seeds."""
-    for pile, names in (("all", list(PILES)), ("harmful", [name for name in PILES if name != "good"])):
-        (tmp_path / pile).mkdir()
-        for name in names:
-            (tmp_path / pile / f"{name}.py").write_text(f"def policy(obs):\n    {PILES[name]}\n")
+    everything = pile(tmp_path / "all", list(PILES))
+    harmful = pile(tmp_path / "harmful", [name for name in PILES if name != "good"])
     options = (
         *("--env-id", "llmwrappers-tests/Reach-v0", "--total-timesteps", "6000", "--learning-starts", "500"),
         *("--batch-size", "64", "--learning-rate", "1e-3", "--eval-every", "250", "--eval-episodes", "10"),
     )
     steps = {}
     for name, prior in (
-        ("good", tmp_path / "all" / "good.py"),
-        ("auto", f"auto:{tmp_path / 'all'}"),
+        ("good", everything / "good.py"),
+        ("auto", f"auto:{everything}"),
         ("none", "none"),
-        ("harmful", f"auto:{tmp_path / 'harmful'}"),
+        ("harmful", f"auto:{harmful}"),
     ):
         runs = [train(*options, "--prior", str(prior), "--seed", str(seed)) for seed in (1, 2, 3)]
         steps[name] = sum(map(steps_to_the_optimum, runs)) / len(runs)
