@@ -10,7 +10,7 @@
 #       actor    <- max critic(obs, actor(obs)) / mean |critic|, pulled to the prior and to the champion
 #       targets  <- (1 - tau) * targets + tau * networks         both every second step
 #   every five unmasked episodes, a trial: are they no worse than the best so far?
-#       yes: the actor as it is now is the champion, and the prior's pull weakens;  no: the prior's pull grows
+#       yes: the actor as it is now is the champion, and both pulls weaken;  no: they grow
 #   evaluate without the mask (the learned policy alone: the headline) and with it; their difference is the handover gap
 #
 # That is --form taught: x is an action of the whole space, with the mask and without. In --form paper, CAMEL's own, x spans the
@@ -133,10 +133,6 @@ class Args:
     """fraction of total_timesteps over which the mask's probability falls from 1 to 0"""
     gate: Literal["step", "episode"] = "step"
     """how often it is drawn whether the mask applies, in the paper's form; in ours, once an episode"""
-
-
-# How strongly the champion pulls: about as strongly as the data do in TD3+BC.
-CHAMPION_PULL = 0.05
 
 
 class UserError(Exception):
@@ -486,7 +482,7 @@ class TD3:
         self.champion = MLP(1, actor_sizes, args.batch_size, device)
         self.has_champion = False
         self.teacher: int | None = None  # whose advice pulls the actor
-        self.prior_pull = 0.0
+        self.prior_pull = self.champion_pull = 0.0
         self.act, self.champion_act = Actor(self.actor), Actor(self.champion)
         self.losses: dict[str, float] = {}
 
@@ -551,7 +547,7 @@ class TD3:
             if self.teacher is not None:
                 pulls.append((self.prior_pull, self.advice[self.teacher]))
             if self.has_champion:
-                pulls.append((CHAMPION_PULL, self.champion.forward(self.observation)[0].tanh_()))
+                pulls.append((self.champion_pull, self.champion.forward(self.observation)[0].tanh_()))
             if pulls:
                 delta.div_(values.abs().mean())
             for pull, advice in pulls:
@@ -837,21 +833,21 @@ def interval(info: dict, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray,
 
 
 class Trials:
-    """Lets go of the prior as the actor's own returns allow: five unmasked episodes are a trial.
+    """Lets go of the prior, and of the champion, as the actor's own returns allow: five unmasked episodes are a trial.
 
     It passes unless their mean lies below that of the best trial so far (at first, of the masked episodes of the best prior)
-    by more than chance explains in 15 of 100 trials. If it lies above, that trial is the best. Each that passes weakens the
-    prior's pull, until it is let go for good; each that fails strengthens it.
+    by more than chance explains in 15 of 100 trials. If it lies above, that trial is the best. Each that passes weakens both
+    pulls, the prior's until it is let go for good; each that fails strengthens them.
     """
 
     EPISODES = 5
-    FACTOR = 0.25
     WEAKEST, STRONGEST = 0.001, 2.0
 
     def __init__(self):
         self.best: DiscountedReturns | None = None
         self.trial = DiscountedReturns()
         self.prior_pull = self.STRONGEST
+        self.champion_pull = 0.05  # about what the data's is in TD3+BC
         self.passed = 0
 
     def record(self, episodic_return: float, masked_returns: DiscountedReturns | None) -> bool:
@@ -861,20 +857,24 @@ class Trials:
         if self.trial.count < self.EPISODES or best is None:
             return False
         trial, self.trial = self.trial, DiscountedReturns()
-        if difference(trial, best, error_rate=0.3)[2] < 0:
-            self.prior_pull = min(self.prior_pull / self.FACTOR, self.STRONGEST)
-            return False
-        if self.best is None or trial.mean > self.best.mean:
-            self.best = trial
-        self.prior_pull = self.prior_pull * self.FACTOR if self.prior_pull > self.WEAKEST else 0.0
-        self.passed += 1
-        return True
+        passes = difference(trial, best, error_rate=0.3)[2] >= 0
+        if passes:
+            if self.best is None or trial.mean > self.best.mean:
+                self.best = trial
+            self.passed += 1
+            # So that a champion's pull stays as it is if three trials of ten fail.
+            self.champion_pull = max(0.7 * self.champion_pull, self.WEAKEST)
+            self.prior_pull = 0.25 * self.prior_pull if self.prior_pull > self.WEAKEST else 0.0
+        else:
+            self.champion_pull = min(2.3 * self.champion_pull, self.STRONGEST)
+            self.prior_pull = min(4.0 * self.prior_pull, self.STRONGEST)
+        return passes
 
     def state(self) -> list:
-        return [self.trial.state(), self.best and self.best.state(), self.prior_pull, self.passed]
+        return [self.trial.state(), self.best and self.best.state(), self.prior_pull, self.champion_pull, self.passed]
 
     def load_state(self, state: list) -> None:
-        trial, best, self.prior_pull, self.passed = state
+        trial, best, self.prior_pull, self.champion_pull, self.passed = state
         self.trial.load_state(trial)
         if best is not None:
             self.best = DiscountedReturns()
@@ -1046,7 +1046,8 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
                 # A prior that is no better than random actions teaches nothing; one may still be good for a mask later on.
                 if teacher and (competition.returns[teacher].mean <= random_return or trials.prior_pull == 0.0):
                     teacher = None
-                td3.teacher, td3.prior_pull = candidates.index(teacher) if teacher else None, trials.prior_pull
+                td3.teacher = candidates.index(teacher) if teacher else None
+                td3.prior_pull, td3.champion_pull = trials.prior_pull, trials.champion_pull
                 asked = competition.alive if mask_epsilon > 0 else [teacher] if teacher else []
                 env.set_wrapper_attr("asked", list(asked), force=False)
                 set_mask(env, args, prior)
@@ -1056,12 +1057,13 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
             advice = advised(info)
             episodic_return, episodic_length, masked_steps, widths, done = 0.0, 0, 0, 0.0, False
             while not done and global_step < args.total_timesteps:
-                # While it only copies its teacher the actor is not let out under the mask: the critics get to know the prior.
-                copying = taught and global_step < 2 * args.learning_starts
-                if copying and prior is not None:
+                warming = global_step < args.learning_starts
+                copying = td3.teacher is not None and global_step < 2 * args.learning_starts
+                # While the actor is random, or only copies its teacher, the mask is around a prior that plays by itself.
+                if prior is not None and (warming or copying):
                     x = advice[candidates.index(prior)] + rng.uniform(-0.5, 0.5, action_dim) * args.radius
                     x = np.nan_to_num(x).clip(-1.0, 1.0).astype(np.float32)
-                elif global_step < args.learning_starts:
+                elif warming:
                     x = rng.uniform(-1.0, 1.0, action_dim).astype(np.float32)
                 else:
                     x = td3.act(observation)
@@ -1111,7 +1113,7 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
                     is_trial = prior is None and global_step - episodic_length >= 2 * args.learning_starts
                     if is_trial and trials.record(episodic_return, competition.returns[teacher] if teacher else None):
                         td3.crown()
-                    values |= {"trials/passed": trials.passed, "trials/prior_pull": trials.prior_pull}
+                    values |= {f"trials/{name}": getattr(trials, name) for name in ("passed", "prior_pull", "champion_pull")}
                     values |= worth_of(competition, prior)
                 values["charts/SPS"] = progress.steps_per_second(global_step)
                 metrics.log(global_step, values)

@@ -11,7 +11,7 @@ from llmwrappers.discounted_returns import DiscountedReturns, difference
 class PriorCompetition:
     """Lets priors compete with each other and with none of them, an episode at a time, while the agent learns.
 
-    An arm is a candidate, or None: an episode without a mask. ``choose`` plays every arm three times, and then
+    An arm is a candidate, or None: an episode without a mask. ``choose`` plays every arm twice, and then
 
     - None in a share of the episodes that is at least ``NONE_SHARE`` and at least ``1 - mask_epsilon``, since what a prior is
       worth is measured against it;
@@ -49,7 +49,7 @@ class PriorCompetition:
     """
 
     NONE_SHARE = 0.2
-    FIRST_EPISODES = 3
+    FIRST_EPISODES = 2
 
     def __init__(self, candidates: Sequence[str], error_rate: float = 0.05, discount: float = 0.9):
         if not candidates or len(set(candidates)) < len(candidates):

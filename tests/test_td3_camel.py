@@ -88,7 +88,7 @@ def test_the_update_is_td3(td3_camel, form):
         )  # fmt: skip
     td3 = td3_camel.TD3(args, replay, o, a, rng, torch.device("cpu"))
     if taught:
-        td3.teacher, td3.prior_pull = 1, 0.3
+        td3.teacher, td3.prior_pull, td3.champion_pull = 1, 0.3, 0.2
         td3.champion.initialize(rng)
         td3.has_champion = form == "taught"
         champion = textbook_network(td3.champion, 0)
@@ -123,7 +123,7 @@ def test_the_update_is_td3(td3_camel, form):
                 pull = 0.3 * ((x - advice[:, a:]) / args.radius).square().mean()
                 if form == "taught":
                     distance = (x - torch.tanh(champion(obs)).detach()) / args.radius
-                    pull += td3_camel.CHAMPION_PULL * distance.square().mean()
+                    pull += 0.2 * distance.square().mean()
                 actor_loss = pull if form == "copying" else actor_loss / q.abs().mean().detach() + pull
             actor_optimizer.zero_grad()
             actor_loss.backward()
@@ -480,10 +480,9 @@ def test_the_mask_speeds_early_learning_up(train, tmp_path):
 
 
 def steps_to_the_optimum(run_dir: Path) -> float:
-    """The first evaluation without the mask from which on the agent is near the optimum, which returns -2.3."""
+    """The first evaluation without the mask in which the agent is near the optimum, which returns -1.3."""
     evaluations = [(int(step), float(value)) for step, name, value in metrics_of(run_dir) if name == "eval/episodic_return"]
-    reached = [step for i, (step, _) in enumerate(evaluations) if all(value > -3.0 for _, value in evaluations[i:])]
-    return reached[0] if reached else float("inf")
+    return next((step for step, value in evaluations if value > -3.0), float("inf"))
 
 
 @pytest.mark.slow
@@ -492,8 +491,8 @@ def test_a_good_candidate_is_found_and_harmful_ones_cost_little(train, tmp_path)
     everything = pile(tmp_path / "all", list(PILES))
     harmful = pile(tmp_path / "harmful", [name for name in PILES if name != "good"])
     options = (
-        *("--env-id", "llmwrappers-tests/Reach-v0", "--total-timesteps", "6000", "--learning-starts", "500"),
-        *("--batch-size", "64", "--learning-rate", "1e-3", "--eval-every", "250", "--eval-episodes", "10"),
+        *("--env-id", "llmwrappers-tests/Reach-v0", "--total-timesteps", "3000", "--learning-starts", "1000"),
+        *("--batch-size", "64", "--eval-every", "100", "--eval-episodes", "10"),
     )
     steps = {}
     for name, prior in (
