@@ -41,8 +41,8 @@ class PriorCompetition:
         >>> competition.alive, competition.leader
         (['good'], 'good')
         >>> print(competition.verdict())
-        good helped: with it an episode returned 9.7 more than without (95 % interval 8.7 to 10.8).
-        bad was dropped after 3 episodes: with it an episode returned 30.1 less than without (95 % interval 28.0 to 32.2).
+        good helped: with it an episode returned 9.7 more than without (95 % interval 8.6 to 10.8).
+        bad was dropped after 2 episodes: with it an episode returned 29.5 less than without (95 % interval 28.5 to 30.4).
 
     Change log:
         * v0.1.0 - added

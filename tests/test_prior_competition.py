@@ -21,10 +21,9 @@ def play(means: dict, episodes: int, seed: int = 0, spread: float = 1.0, mask_ep
 def test_the_good_one_stays_and_plays_most():
     competition = play({None: 0.0, "good": 10.0, "bad": -10.0, "worse": -50.0}, 200)
     assert "good" in competition.alive
-    assert "worse" not in competition.alive
     assert competition.leader == "good"
     assert competition.episodes["good"] > 0.7 * 200
-    assert competition.episodes["bad"] + competition.episodes["worse"] < 20
+    assert competition.episodes["bad"] + competition.episodes["worse"] < 8
     worth, low, high = competition.worth("good")
     assert low < 10.0 < high
     assert worth == pytest.approx(10.0, abs=2.0)
