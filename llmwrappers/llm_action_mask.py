@@ -54,7 +54,8 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         prior: a name of a shipped prior ("Ant-v4"), a path to a Python file that defines ``policy`` (see ``load_prior``),
             or a callable
         radius: half-width as a fraction of half the action range, in (0, 2]; 2 is the whole space around any centre
-        mask_epsilon: probability in [0, 1] that the mask applies; an attribute, so that a schedule can set it
+        mask_epsilon: probability in [0, 1] that the mask applies; like ``radius`` an attribute, so that a schedule, or a
+            learner at every step, can set it
         mapping: "rescale" or "project"
         gate: "step" or "episode", how often the gate is drawn
         candidate: which of a shipped prior's candidates; its default candidate if None
@@ -110,8 +111,6 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
                     )
         elif not isinstance(space, Discrete):
             raise TypeError(f"LLMActionMask serves Box and Discrete action spaces, got {space}")
-        if not 0 < radius <= 2:
-            raise InvalidBound(f"radius must lie in (0, 2], a fraction of half the action range, got {radius!r}")
         if mapping not in ("rescale", "project"):
             raise ValueError(f"mapping must be 'rescale' or 'project', got {mapping!r}")
         if gate not in ("step", "episode"):
@@ -120,8 +119,10 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
             raise ValueError(f"env has an LLMActionMask already, got {env}")
         require_prior_input(env, prior_input)
         # What a spec can hold: JSON's types.
-        prior, radius = os.fspath(prior) if isinstance(prior, os.PathLike) else prior, float(radius)
-        self.mask_epsilon = mask_epsilon
+        prior = os.fspath(prior) if isinstance(prior, os.PathLike) else prior
+        self.native_action_space = space
+        self.mask_epsilon, self.radius = mask_epsilon, radius
+        radius = self.radius
         action_dim = space.shape if isinstance(space, Box) else int(space.n)
         if isolation == "process" and prior_input is None and env.observation_space.shape is None:
             raise ValueError(
@@ -143,19 +144,16 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         )
         gym.Wrapper.__init__(self, env)
 
-        self.radius = radius
         self.mapping = mapping
         self.gate = gate
         self.prior_input = prior_input
         self.prior_faults = 0
         self.prior_faults_in_a_row = 0
-        self.native_action_space = space
         self._gate_rng = np.random.default_rng()
         self._episode_gate = False
         if isinstance(space, Box):
             self.action_space = Box(-1.0, 1.0, space.shape, space.dtype.type)
             self._dtype, self._shape = space.dtype, space.shape
-            self._native_radius = (radius * 0.5 * (space.high - space.low)).astype(space.dtype)
             self._whole_space = (space.low, space.high, *center_and_half_width(space.low, space.high))
             self._interval = self._whole_space
         else:
@@ -172,6 +170,19 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         if not 0 <= value <= 1:
             raise InvalidProbability(f"mask_epsilon must lie in [0, 1], got {value!r}")
         self._mask_epsilon = float(value)
+
+    @property
+    def radius(self) -> float:
+        """Half-width of the intervals to come as a fraction of half the action range; set it, and the mask opens or narrows."""
+        return self._radius
+
+    @radius.setter
+    def radius(self, value: float):
+        if not 0 < value <= 2:
+            raise InvalidBound(f"radius must lie in (0, 2], a fraction of half the action range, got {value!r}")
+        self._radius, space = float(value), self.native_action_space
+        if isinstance(space, Box):
+            self._native_radius = (self._radius * 0.5 * (space.high - space.low)).astype(space.dtype)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
         """Resets the environment, draws the episode's gate and publishes the bounds of the first action."""
@@ -196,7 +207,19 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         return observation, reward, terminated, truncated, info
 
     def bounds(self, observation) -> tuple[NDArray, NDArray]:
-        """Returns the native interval around the prior's action at what it is handed; override it for another rule."""
+        """Returns the native interval around the prior's action at what it is handed; override it for another rule.
+
+        Example:
+            >>> from llmwrappers import PriorAdvice
+            >>> class MaskByDisagreement(LLMActionMask):
+            ...     def bounds(self, prior_actions):
+            ...         return prior_actions.min(axis=0), prior_actions.max(axis=0)
+            >>> env = PriorAdvice(gym.make("Pendulum-v1"), {"a": lambda obs: [0.5], "b": lambda obs: [-0.25]})
+            >>> env = MaskByDisagreement(env, prior=lambda obs: None, prior_input="prior_actions")
+            >>> obs, info = env.reset(seed=0)
+            >>> info["action_low"].tolist(), info["action_high"].tolist()
+            ([-0.25], [0.5])
+        """
         center = np.asarray(self._prior(observation), dtype=np.float64)
         if center.shape != self._shape:
             raise ValueError(f"the prior returned shape {center.shape}, the action space has {self._shape}")

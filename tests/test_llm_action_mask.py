@@ -719,3 +719,16 @@ class TestMaskEpsilon:
             assert not envs.reset()[1]["mask_active"].any()
         finally:
             envs.close()
+
+
+def test_a_mask_can_open_while_it_is_used():
+    env = LLMActionMask(gym.make("Pendulum-v1"), prior=lambda obs: [0.0], radius=0.25)
+    _, info = env.reset(seed=0)
+    assert info["action_high"][0] == 0.5
+    env.set_wrapper_attr("radius", 0.5, force=False)
+    *_, info = env.step(np.array([1.0], np.float32))
+    assert info["executed_action"][0] == 0.5
+    assert info["action_high"][0] == 1.0
+    with pytest.raises(InvalidBound, match="radius must lie in"):
+        env.set_wrapper_attr("radius", 0.0, force=False)
+    assert env.get_wrapper_attr("radius") == 0.5
