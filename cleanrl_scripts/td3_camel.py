@@ -841,7 +841,7 @@ class Trials:
     """
 
     EPISODES = 5
-    WEAKEST, STRONGEST = 0.001, 2.0
+    WEAKEST, STRONGEST = 0.001, 0.2
 
     def __init__(self):
         self.best: DiscountedReturns | None = None
@@ -864,10 +864,10 @@ class Trials:
             self.passed += 1
             # So that a champion's pull stays as it is if three trials of ten fail.
             self.champion_pull = max(0.7 * self.champion_pull, self.WEAKEST)
-            self.prior_pull = 0.25 * self.prior_pull if self.prior_pull > self.WEAKEST else 0.0
+            self.prior_pull = 0.4 * self.prior_pull if self.prior_pull > self.WEAKEST else 0.0
         else:
             self.champion_pull = min(2.3 * self.champion_pull, self.STRONGEST)
-            self.prior_pull = min(4.0 * self.prior_pull, self.STRONGEST)
+            self.prior_pull = min(2.5 * self.prior_pull, self.STRONGEST)
         return passes
 
     def state(self) -> list:

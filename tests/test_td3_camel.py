@@ -252,7 +252,7 @@ def test_a_prior_that_is_worse_than_random_actions_teaches_nothing(train, tmp_pa
         *("--eval-every", "1000"),
     )
     assert last_value(run_dir, "trials/passed") == 0
-    assert last_value(run_dir, "trials/prior_pull") == 2.0
+    assert last_value(run_dir, "trials/prior_pull") == 0.2
 
 
 def test_a_prior_that_always_fails_is_dropped(train, tmp_path):
