@@ -903,9 +903,8 @@ def main(argv: list[str] | None = None) -> None:
             "episodes may never end, register it with max_episode_steps",
             flush=True,
         )
-    if args.prior != "none":
-        if args.form == "paper":
-            env = EpsilonMaskSchedule(env, args.total_timesteps, args.mask_fraction)
+    if args.prior != "none" and args.form == "paper":
+        env = EpsilonMaskSchedule(env, args.total_timesteps, args.mask_fraction)
         if 0 < args.mask_fraction * args.total_timesteps <= args.learning_starts:
             print(
                 f"note: the mask has faded at step {args.mask_fraction * args.total_timesteps:.0f}, before learning starts at "
@@ -948,7 +947,7 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
     observation_dim, action_dim = flatdim(env.observation_space), flatdim(space)
     full_center, full_half_width = interval({}, space.low, space.high)
     competition = PriorCompetition(env.get_wrapper_attr("names")) if taught else None
-    trials, random_return, mask_steps = Trials(), -math.inf, args.mask_fraction * args.total_timesteps
+    trials, mask_steps = Trials(), args.mask_fraction * args.total_timesteps
 
     torch.set_grad_enabled(False)  # every gradient is written out above
     torch.set_flush_denormal(True)  # the moments of dead units decay to denormals, on which Adam takes ten times as long
@@ -975,7 +974,6 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
             if competition:
                 competition.load_state(checkpoint["competition"])
                 trials.load_state(checkpoint["trials"])
-                random_return = checkpoint["random_return"]
         except Exception as error:
             raise UserError(f"--resume {run_dir}: its checkpoint is damaged or of another run: {error}") from None
         next_checkpoint = global_step + args.checkpoint_every
@@ -1006,7 +1004,6 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
             "mask": {name: env.get_wrapper_attr(name) for name in names},
             "competition": competition and competition.state(),
             "trials": trials.state(),
-            "random_return": random_return,
         }
         write_atomically(checkpoint_path, serialize(state))
 
@@ -1041,10 +1038,12 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
             if competition:
                 mask_epsilon = max(1.0 - global_step / mask_steps, 0.0) if mask_steps > 0 else 0.0
                 prior, teacher = competition.choose(rng, mask_epsilon), competition.leader
-                if global_step < args.learning_starts:
-                    random_return = competition.returns[None].mean if competition.episodes[None] else -math.inf
-                # A prior that is no better than random actions teaches nothing; one may still be good for a mask later on.
-                if teacher and (competition.returns[teacher].mean <= random_return or trials.prior_pull == 0.0):
+                if global_step >= args.learning_starts and competition.untaught is None:
+                    competition.begin_teaching()
+                # A prior that is no better than random actions teaches nothing.
+                untaught = competition.untaught or competition.returns[None]
+                is_worse = untaught.count > 0 and teacher and competition.returns[teacher].mean <= untaught.mean
+                if is_worse or trials.prior_pull == 0.0:
                     teacher = None
                 td3.teacher = candidates.index(teacher) if teacher else None
                 td3.prior_pull, td3.champion_pull = trials.prior_pull, trials.champion_pull
@@ -1107,8 +1106,9 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
                     values["mask/prior_faults"] = info["prior_faults"]
                 if competition:
                     for name in set(asked) - set(env.get_wrapper_attr("asked")):  # it made fault upon fault
-                        competition.drop(name)
-                    competition.record(prior, episodic_return)
+                        competition.drop(name, "it failed")
+                    if mask_epsilon > 0:
+                        competition.record(prior, episodic_return)
                     # An episode that was begun while the actor only copied says nothing of what it has learned.
                     is_trial = prior is None and global_step - episodic_length >= 2 * args.learning_starts
                     if is_trial and trials.record(episodic_return, competition.returns[teacher] if teacher else None):

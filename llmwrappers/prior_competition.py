@@ -1,5 +1,6 @@
 """PriorCompetition: decides by returns which prior masks the next episode, and drops those that lose."""
 
+import copy
 import math
 from collections.abc import Sequence
 
@@ -11,7 +12,7 @@ from llmwrappers.discounted_returns import DiscountedReturns, difference
 class PriorCompetition:
     """Lets priors compete with each other and with none of them, an episode at a time, while the agent learns.
 
-    An arm is a candidate, or None: an episode without a mask. ``choose`` plays every arm twice, and then
+    An arm is a candidate, or None: an episode without a mask. ``choose`` plays None five times, every candidate twice, and then
 
     - None in a share of the episodes that is at least ``NONE_SHARE`` and at least ``1 - mask_epsilon``, since what a prior is
       worth is measured against it;
@@ -37,19 +38,19 @@ class PriorCompetition:
         >>> competition, rng = PriorCompetition(["good", "bad"]), np.random.default_rng(0)
         >>> for _ in range(60):
         ...     arm = competition.choose(rng)
-        ...     competition.record(arm, {"good": 10.0, "bad": -30.0, None: 0.0}[arm] + rng.normal())
+        ...     competition.record(arm, {"good": 10.0, "bad": -90.0, None: 0.0}[arm] + rng.normal())
         >>> competition.alive, competition.leader
         (['good'], 'good')
         >>> print(competition.verdict())
-        good helped: with it an episode returned 9.7 more than without (95 % interval 8.6 to 10.8).
-        bad was dropped after 2 episodes: with it an episode returned 29.5 less than without (95 % interval 28.5 to 30.4).
+        good helped: an episode returned 9.6 more than without it (95 % interval 8.6 to 10.6).
+        bad hurt: an episode returned 89.7 less than without it (95 % interval 88.9 to 90.6); dropped: good is better.
 
     Change log:
         * v0.1.0 - added
     """
 
     NONE_SHARE = 0.2
-    FIRST_EPISODES = 2
+    FIRST_EPISODES, FIRST_UNMASKED_EPISODES = 2, 5
 
     def __init__(self, candidates: Sequence[str], error_rate: float = 0.05, discount: float = 0.9):
         if not candidates or len(set(candidates)) < len(candidates):
@@ -62,6 +63,8 @@ class PriorCompetition:
         self.returns: dict[str | None, DiscountedReturns] = {
             arm: DiscountedReturns(discount) for arm in (None, *self.candidates)
         }
+        self.untaught: DiscountedReturns | None = None
+        self.dropped: dict[str, str] = {}  # and why
         self.episodes: dict[str | None, int] = dict.fromkeys(self.returns, 0)
 
     def choose(self, rng: np.random.Generator, mask_epsilon: float = 1.0) -> str | None:
@@ -69,9 +72,9 @@ class PriorCompetition:
         arms = (None, *self.alive)
         if mask_epsilon == 0 or not self.alive:
             return None
-        rarest = min(arms, key=self.episodes.__getitem__)
-        if self.episodes[rarest] < self.FIRST_EPISODES:
-            return rarest
+        new = [arm for arm in arms if self.episodes[arm] < (self.FIRST_EPISODES if arm else self.FIRST_UNMASKED_EPISODES)]
+        if new:
+            return min(new, key=self.episodes.__getitem__)
         if rng.random() < max(self.NONE_SHARE, 1 - mask_epsilon):
             return None
         draws = {arm: self._draw(self.returns[arm], rng) for arm in arms}
@@ -88,11 +91,19 @@ class PriorCompetition:
         best = max(arms, key=lambda arm: self.returns[arm].mean)
         for candidate in [arm for arm in arms if arm is not None and arm != best]:
             if difference(self.returns[candidate], self.returns[best], error_rate)[2] < 0:
-                self.drop(candidate)
+                self.drop(candidate, f"{best or 'the agent without it'} is better")
 
-    def drop(self, candidate: str) -> None:
-        """Takes a candidate out for good, whatever it returned; one that fails, for example."""
+    def drop(self, candidate: str, why: str) -> None:
+        """Takes a candidate out for good, whatever it returned."""
         self.alive.remove(candidate)
+        self.dropped[candidate] = why
+
+    def begin_teaching(self) -> None:
+        """Keeps the returns of None so far as those of an untaught agent; what candidates are worth is measured by them.
+
+        An agent that learns from a prior comes to be as good as it, which does not make the prior worthless.
+        """
+        self.untaught = copy.copy(self.returns[None])
 
     @property
     def leader(self) -> str | None:
@@ -102,7 +113,8 @@ class PriorCompetition:
 
     def worth(self, candidate: str) -> tuple[float, float, float]:
         """Returns masked minus unmasked return, with the ends of an interval that holds for all candidates at once."""
-        return difference(self.returns[candidate], self.returns[None], self.error_rate / len(self.candidates))
+        unmasked = self.untaught or self.returns[None]
+        return difference(self.returns[candidate], unmasked, self.error_rate / len(self.candidates))
 
     def verdict(self) -> str:
         """Returns one sentence a candidate: whether it helped, by how much, and how sure that is."""
@@ -111,37 +123,36 @@ class PriorCompetition:
     def _sentence(self, candidate: str) -> str:
         worth, low, high = self.worth(candidate)
         episodes = self.episodes[candidate]
+        dropped = f"; dropped: {self.dropped[candidate]}" if candidate in self.dropped else ""
         if episodes == 0:
-            return f"{candidate} was never played{', because it failed' * (candidate not in self.alive)}."
-        gained = f"with it an episode returned {abs(worth):.1f} {'less' if worth < 0 else 'more'} than without"
-        if candidate not in self.alive:
-            what = f"was dropped after {episodes} episodes"
-        elif not math.isfinite(low):
-            return f"{candidate} was played in {episodes} episode{'s' * (episodes > 1)}, too few to tell: {gained}."
-        elif low > 0:
-            what = "helped"
-        elif high < 0:
-            what = "hurt"
-        else:
-            what = "made no difference that can be told from chance"
+            return f"{candidate} was never played{dropped}."
+        agent = "that of an untaught agent" if self.untaught else "without it"
+        gained = f"an episode returned {abs(worth):.1f} {'less' if worth < 0 else 'more'} than {agent}"
         if not math.isfinite(low):
-            return f"{candidate} {what}: {gained}."
+            return f"{candidate} was played in too few episodes to tell, {episodes}: {gained}{dropped}."
+        what = "helped" if low > 0 else "hurt" if high < 0 else "made no difference that can be told from chance"
         low, high = (-high, -low) if worth < 0 else (low, high)
-        return f"{candidate} {what}: {gained} ({100 * (1 - self.error_rate):g} % interval {low:.1f} to {high:.1f})."
+        return f"{candidate} {what}: {gained} ({100 * (1 - self.error_rate):g} % interval {low:.1f} to {high:.1f}){dropped}."
 
     def state(self) -> dict:
         """Returns what a checkpoint keeps."""
         return {
             "alive": list(self.alive),
+            "dropped": dict(self.dropped),
             "arms": [(self.episodes[arm], self.returns[arm].state()) for arm in self.returns],
+            "untaught": self.untaught and self.untaught.state(),
         }
 
     def load_state(self, state: dict) -> None:
         """Goes on from what ``state`` returned."""
-        self.alive = list(state["alive"])
+        self.alive, self.dropped = list(state["alive"]), dict(state["dropped"])
         for arm, (episodes, returns) in zip(self.returns, state["arms"], strict=True):
             self.episodes[arm] = episodes
             self.returns[arm].load_state(returns)
+        if state["untaught"] is not None:
+            self.begin_teaching()
+            assert self.untaught is not None
+            self.untaught.load_state(state["untaught"])
 
     @staticmethod
     def _draw(returns: DiscountedReturns, rng: np.random.Generator) -> float:

@@ -48,7 +48,7 @@ def test_it_notices_when_the_agent_has_overtaken():
         arm = competition.choose(rng)
         competition.record(arm, rng.normal(10.0 if arm else 0.1 * episode, 1.0))
     assert competition.alive == []
-    assert "prior was dropped after" in competition.verdict()
+    assert "; dropped: the agent without it is better." in competition.verdict()
 
 
 def test_none_plays_at_least_its_share_and_alone_once_the_mask_has_faded():
@@ -67,14 +67,30 @@ def test_arms_that_are_equal_to_the_last_digit():
 
 def test_the_verdict_says_who_helped_by_how_much_and_how_sure_that_is():
     lines = play({None: 0.0, "good": 10.0, "bad": -50.0}, 100).verdict().splitlines()
-    assert lines[0].startswith("good helped: with it an episode returned ")
-    assert "more than without (95 % interval" in lines[0]
-    assert lines[1].startswith("bad was dropped after ")
-    assert "less than without" in lines[1]
+    assert lines[0].startswith("good helped: an episode returned ")
+    assert "more than without it (95 % interval" in lines[0]
+    assert lines[1].startswith("bad ")
+    assert "less than without it" in lines[1]
+    assert lines[1].endswith("; dropped: good is better.")
     new = PriorCompetition(["new"])
     assert new.verdict() == "new was never played."
     new.record("new", 3.0)
-    assert new.verdict() == "new was played in 1 episode, too few to tell: with it an episode returned 3.0 more than without."
+    too_few = "new was played in too few episodes to tell, 1: an episode returned 3.0 more than without it."
+    assert new.verdict() == too_few
+
+
+def test_a_candidate_is_measured_by_the_agent_that_it_has_not_taught():
+    competition, rng = PriorCompetition(["prior"]), np.random.default_rng(0)
+    for episode in range(60):
+        if episode == 20:
+            competition.begin_teaching()
+        arm = competition.choose(rng)
+        competition.record(arm, rng.normal(10.0 if arm or episode >= 20 else 0.0, 1.0))
+    worth, low, high = competition.worth("prior")
+    assert low < 10.0 < high
+    assert competition.verdict().startswith(
+        f"prior helped: an episode returned {worth:.1f} more than that of an untaught agent"
+    )
 
 
 def test_a_checkpoint_goes_on():
@@ -88,7 +104,7 @@ def test_a_checkpoint_goes_on():
 
 def test_a_candidate_can_be_withdrawn():
     competition = PriorCompetition(["a", "b"])
-    competition.drop("a")
+    competition.drop("a", "it failed")
     assert competition.alive == ["b"]
 
 
