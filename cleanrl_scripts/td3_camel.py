@@ -9,8 +9,8 @@
 #       critics  <- reward + gamma * min(target_critics(next_obs, x'))
 #       actor    <- max critic(obs, actor(obs)) / mean |critic|, pulled to the prior and to the champion
 #       targets  <- (1 - tau) * targets + tau * networks         both every second step
-#   every five unmasked episodes, a trial: are they no worse than the best so far?
-#       yes: the actor as it is now is the champion, and both pulls weaken;  no: they grow
+#   unmasked episodes are a trial of the actor as it was at the first of five: are they no worse than the best so far?
+#       yes: that actor is the champion, and both pulls weaken;  no: they grow
 #   evaluate without the mask (the learned policy alone: the headline) and with it; their difference is the handover gap
 #
 # That is --form taught: x is an action of the whole space, with the mask and without. In --form paper, CAMEL's own, x spans the
@@ -463,7 +463,8 @@ class TD3:
         -mean Q(obs, actor(obs)) / mean |Q(obs, actor(obs))| + sum_t pull_t * mean ((actor(obs) - x_t) / radius)^2
 
     as TD3+BC does with a data set (arXiv 2106.06860), where x_t is what the teaching prior and the champion would do, and the
-    critics have a layer norm. The champion is an earlier self (see Trials), and the policy that is evaluated and saved.
+    critics have a layer norm. The champion is an earlier self that has won its trial (see Trials), and the policy that is
+    evaluated and saved.
     """
 
     def __init__(self, args: Args, replay: Replay, observation_dim: int, action_dim: int, rng, device: torch.device):
@@ -479,11 +480,11 @@ class TD3:
             target.flat.copy_(network.flat)
         self.actor_optimizer = Adam(self.actor, args.learning_rate)
         self.critic_optimizer = Adam(self.critics, args.learning_rate)
-        self.champion = MLP(1, actor_sizes, args.batch_size, device)
+        self.challenger, self.champion = (MLP(1, actor_sizes, args.batch_size, device) for _ in range(2))
         self.has_champion = False
         self.teacher: int | None = None  # whose advice pulls the actor
         self.prior_pull = self.champion_pull = 0.0
-        self.act, self.champion_act = Actor(self.actor), Actor(self.champion)
+        self.act, self.challenger_act, self.champion_act = (Actor(n) for n in (self.actor, self.challenger, self.champion))
         self.losses: dict[str, float] = {}
 
         # A batch as it is gathered, one row a transition, and as the networks read it, one column a transition.
@@ -562,9 +563,14 @@ class TD3:
             self.target_actor.flat.lerp_(self.actor.flat, args.tau)
             self.target_critics.flat.lerp_(self.critics.flat, args.tau)
 
+    def challenge(self) -> None:
+        """Makes the actor, as it is now, the challenger, which stays as it is while it is tried."""
+        self.challenger.flat.copy_(self.actor.flat)
+        self.challenger_act.refresh()
+
     def crown(self) -> None:
-        """Makes the actor, as it is now, the champion."""
-        self.champion.flat.copy_(self.actor.flat)
+        """Makes the challenger the champion."""
+        self.champion.flat.copy_(self.challenger.flat)
         self.champion_act.refresh()
         self.has_champion = True
 
@@ -576,6 +582,7 @@ class TD3:
             "target_actor": self.target_actor.flat,
             "critics": self.critics.flat,
             "target_critics": self.target_critics.flat,
+            "challenger": self.challenger.flat,
             "champion": self.champion.flat,
             "has_champion": self.has_champion,
             "optimizers": [(adam.mean, adam.square, adam.steps) for adam in (self.actor_optimizer, self.critic_optimizer)],
@@ -583,14 +590,14 @@ class TD3:
         }
 
     def load_state(self, state: dict) -> None:
-        for name in ("actor", "target_actor", "critics", "target_critics", "champion"):
+        for name in ("actor", "target_actor", "critics", "target_critics", "challenger", "champion"):
             getattr(self, name).flat.copy_(state[name])
         for adam, saved in zip((self.actor_optimizer, self.critic_optimizer), state["optimizers"], strict=True):
             for tensor, value in zip((adam.mean, adam.square, adam.steps), saved, strict=True):
                 tensor.copy_(value)
         self.has_champion, self.losses = state["has_champion"], state["losses"]
-        self.act.refresh()
-        self.champion_act.refresh()
+        for act in (self.act, self.challenger_act, self.champion_act):
+            act.refresh()
 
 
 # ------------------------------------------------------------------------------------ run folder: metrics, checkpoints
@@ -833,11 +840,12 @@ def interval(info: dict, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray,
 
 
 class Trials:
-    """Lets go of the prior, and of the champion, as the actor's own returns allow: five unmasked episodes are a trial.
+    """Lets go of the prior, and of the champion, as the actor's own returns allow.
 
-    It passes unless their mean lies below that of the best trial so far (at first, of the masked episodes of the best prior)
-    by more than chance explains in 15 of 100 trials. If it lies above, that trial is the best. Each that passes weakens both
-    pulls, the prior's until it is let go for good; each that fails strengthens them.
+    A trial is five unmasked episodes, all played by the actor as it was at the first. It passes unless their mean lies below
+    that of the best trial so far (at first, of the masked episodes of the best prior) by more than chance explains in 15 of 100
+    trials. If it lies above, that trial is the best. Each that passes weakens both pulls, the prior's until it is let go for
+    good; each that fails strengthens them.
     """
 
     EPISODES = 5
@@ -850,11 +858,10 @@ class Trials:
         self.champion_pull = 0.05  # about what the data's is in TD3+BC
         self.passed = 0
 
-    def record(self, episodic_return: float, masked_returns: DiscountedReturns | None) -> bool:
-        """Takes in the return of an unmasked episode; True if it ends a trial that passes."""
+    def record(self, episodic_return: float, best: DiscountedReturns) -> bool:
+        """Takes in the return of an episode of the challenger; True if it ends a trial that passes."""
         self.trial.add(episodic_return)
-        best = self.best or masked_returns
-        if self.trial.count < self.EPISODES or best is None:
+        if self.trial.count < self.EPISODES:
             return False
         trial, self.trial = self.trial, DiscountedReturns()
         passes = difference(trial, best, error_rate=0.3)[2] >= 0
@@ -1034,7 +1041,7 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
             evaluate_now()
         last_return = math.nan
         while global_step < args.total_timesteps:
-            prior = None
+            prior = best = None  # who masks this episode, and what the challenger has to match in it
             if competition:
                 mask_epsilon = max(1.0 - global_step / mask_steps, 0.0) if mask_steps > 0 else 0.0
                 prior, teacher = competition.choose(rng, mask_epsilon), competition.leader
@@ -1050,6 +1057,12 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
                 asked = competition.alive if mask_epsilon > 0 else [teacher] if teacher else []
                 env.set_wrapper_attr("asked", list(asked), force=False)
                 set_mask(env, args, prior)
+                # While the actor only copies, its episodes say nothing of what it has learned.
+                if prior is None and global_step >= 2 * args.learning_starts:
+                    best = trials.best or (competition.returns[teacher] if teacher else None)
+                if best and trials.trial.count == 0:
+                    td3.challenge()
+            act = td3.challenger_act if best else td3.act
             observation, info = env.reset(seed=int(rng.integers(2**31)))
             observation = observation.astype(np.float32)
             center, half_width = interval(info if not taught else {}, space.low, space.high)
@@ -1065,7 +1078,7 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
                 elif warming:
                     x = rng.uniform(-1.0, 1.0, action_dim).astype(np.float32)
                 else:
-                    x = td3.act(observation)
+                    x = act(observation)
                     x += args.exploration_noise * rng.standard_normal(action_dim, dtype=np.float32)
                     x = np.minimum(np.maximum(x, -1.0), 1.0)
                 if masked:
@@ -1109,9 +1122,7 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
                         competition.drop(name, "it failed")
                     if mask_epsilon > 0:
                         competition.record(prior, episodic_return)
-                    # An episode that was begun while the actor only copied says nothing of what it has learned.
-                    is_trial = prior is None and global_step - episodic_length >= 2 * args.learning_starts
-                    if is_trial and trials.record(episodic_return, competition.returns[teacher] if teacher else None):
+                    if best and trials.record(episodic_return, best):
                         td3.crown()
                     values |= {f"trials/{name}": getattr(trials, name) for name in ("passed", "prior_pull", "champion_pull")}
                     values |= worth_of(competition, prior)

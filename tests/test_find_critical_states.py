@@ -588,7 +588,7 @@ class TestSecondRound:
         assert len(first) == kept["first_round"]["table"]["states"] == 3
 
     def test_the_prompt_tells_what_each_entry_was_worth_and_what_the_agent_does_now(self, trajectories, env, tmp_path):
-        rows = [self.HARMED, row(1, 3, 2, 0.75), self.HELPED]
+        rows = [self.HARMED, row(1, 3, 2), self.HELPED]
         keep = STATES_2.replace('"analysis"', '"keep": [], "analysis"')
         _, backend = self.find(trajectories, env, tmp_path, rows, *GOOD, keep, *ROUND_2[1:])
         prompt = backend.prompts[4]
@@ -601,7 +601,7 @@ class TestSecondRound:
         assert told.count("\n## Entry ") == 3
         assert "## Entry 0\nWhy it was critical: It swings (0, 7).\ncos(theta) = " in told
         assert "\nAction: [-0.5]. Push 0.\nPlayed 40 times, withheld 12 times. Worth -3 [-5, -1]: it fell silent." in told
-        assert "Played 3 times, withheld 2 times. Worth +0.75, of too few steps for an interval." in told
+        assert "Played 3 times, withheld 2 times. Met too rarely to tell its worth." in told
         assert "Worth +2 [+0.5, +3.5]: it surely helped." in told
         assert Episodes(later, env, SETTINGS).interpreter.episode(1, 1500) in told
         assert '"keep": [2],' in told
