@@ -71,7 +71,7 @@ class DiscountedReturns:
 def difference(a: DiscountedReturns, b: DiscountedReturns, error_rate: float) -> tuple[float, float, float]:
     """Returns ``a.mean - b.mean`` and the ends of its interval, which misses the truth with probability ``error_rate``.
 
-    Welch's t interval with the discounted counts as numbers of observations; infinite while these leave no more than 3
+    Welch's t interval with the discounted counts as numbers of observations; infinite while these leave no more than 2
     degrees of freedom. It holds for one look. Who looks again and again divides the error among the looks: with
     ``error_rate = alpha / (k (k + 1))`` at the k-th look all intervals together miss with probability ``alpha`` at most.
 
@@ -92,7 +92,7 @@ def difference(a: DiscountedReturns, b: DiscountedReturns, error_rate: float) ->
     squared_error = sum(part for part, _ in parts)
     squares = sum(part**2 / n for part, n in parts)
     freedom = squared_error**2 / squares if squares > 0 else sum(n for _, n in parts)
-    if freedom <= 3:
+    if freedom <= 2:
         return estimate, -math.inf, math.inf
     margin = student_quantile(1 - error_rate / 2, freedom) * math.sqrt(squared_error)
     return estimate, estimate - margin, estimate + margin
