@@ -12,7 +12,7 @@ from llmwrappers.discounted_returns import DiscountedReturns, difference
 class PriorCompetition:
     """Lets priors compete with each other and with none of them, an episode at a time, while the agent learns.
 
-    An arm is a candidate, or None: an episode without a mask. ``choose`` plays None five times, each candidate three times, and then
+    An arm is a candidate, or None: an episode without a mask. ``choose`` plays None five times, each candidate thrice, and then
 
     - None in a share of the episodes that is at least ``NONE_SHARE`` and at least ``1 - mask_epsilon``, since what a prior is
       worth is measured against it;
