@@ -1,4 +1,4 @@
-"""First evidence for CAMEL: TD3 alone against TD3 with the LLM's prior, evaluated without and with the mask.
+"""First evidence for CAMEL: TD3 alone against TD3 with the LLM's prior in the paper's form, without and with the mask.
 
     python benchmarks/handover.py            # runs what is missing (an interrupted run resumes), collects, plots
     python benchmarks/handover.py --collect-only  # only collects the finished runs and plots
@@ -39,7 +39,7 @@ EVALUATIONS = ("eval/episodic_return", "eval/masked_return")
 def commands(env_ids: list[str], seeds: int) -> list[list[str]]:
     """The runs, those of one seed together, so that what is finished at any time can be compared."""
     return [
-        ["cleanrl_scripts/td3_camel.py", "--env-id", env_id, "--prior", prior, "--seed", str(seed), *SETTINGS]
+        ["cleanrl_scripts/td3_camel.py", "--env-id", env_id, "--prior", prior, "--form", "paper", "--seed", str(seed), *SETTINGS]
         for seed in range(1, seeds + 1)
         for env_id in env_ids
         for prior in ("none", env_id)
@@ -48,7 +48,7 @@ def commands(env_ids: list[str], seeds: int) -> list[list[str]]:
 
 def run(command: list[str]) -> None:
     """Runs one command with one thread in a runs folder of its own; an interrupted one resumes, a finished one is kept."""
-    env_id, prior, seed = command[2], command[4], command[6]
+    env_id, prior, seed = command[2], command[4], command[8]
     folder = ROOT / "runs" / "handover" / f"{env_id}-{'none' if prior == 'none' else 'llm'}-{seed}"
     folder.mkdir(parents=True, exist_ok=True)
     started = list(folder.glob("*/args.json"))
