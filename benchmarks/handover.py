@@ -39,7 +39,18 @@ EVALUATIONS = ("eval/episodic_return", "eval/masked_return")
 def commands(env_ids: list[str], seeds: int) -> list[list[str]]:
     """The runs, those of one seed together, so that what is finished at any time can be compared."""
     return [
-        ["cleanrl_scripts/td3_camel.py", "--env-id", env_id, "--prior", prior, "--form", "paper", "--seed", str(seed), *SETTINGS]
+        [
+            "cleanrl_scripts/td3_camel.py",
+            "--env-id",
+            env_id,
+            "--prior",
+            prior,
+            "--form",
+            "paper",
+            "--seed",
+            str(seed),
+            *SETTINGS,
+        ]
         for seed in range(1, seeds + 1)
         for env_id in env_ids
         for prior in ("none", env_id)

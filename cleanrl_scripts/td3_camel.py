@@ -10,7 +10,7 @@
 #       actor    <- max critic(obs, actor(obs)) / mean |critic|, pulled to the prior and to the champion
 #       targets  <- (1 - tau) * targets + tau * networks         both every second step
 #   unmasked episodes are a trial of the actor as it was at the first of five: are they no worse than the best so far?
-#       yes: that actor is the champion, and both pulls weaken;  no: they grow
+#       yes: that actor is the champion, and the prior's pull weakens;  no: it grows
 #   evaluate without the mask (the learned policy alone: the headline) and with it; their difference is the handover gap
 #
 # That is --form taught: x is an action of the whole space, with the mask and without. In --form paper, CAMEL's own, x spans the
@@ -133,6 +133,10 @@ class Args:
     """fraction of total_timesteps over which the mask's probability falls from 1 to 0"""
     gate: Literal["step", "episode"] = "step"
     """how often it is drawn whether the mask applies, in the paper's form; in ours, once an episode"""
+
+
+# How strongly the champion pulls: about as strongly as the data do in TD3+BC.
+CHAMPION_PULL = 0.05
 
 
 class UserError(Exception):
@@ -483,7 +487,7 @@ class TD3:
         self.challenger, self.champion = (MLP(1, actor_sizes, args.batch_size, device) for _ in range(2))
         self.has_champion = False
         self.teacher: int | None = None  # whose advice pulls the actor
-        self.prior_pull = self.champion_pull = 0.0
+        self.prior_pull = 0.0
         self.act, self.challenger_act, self.champion_act = (Actor(n) for n in (self.actor, self.challenger, self.champion))
         self.losses: dict[str, float] = {}
 
@@ -548,7 +552,7 @@ class TD3:
             if self.teacher is not None:
                 pulls.append((self.prior_pull, self.advice[self.teacher]))
             if self.has_champion:
-                pulls.append((self.champion_pull, self.champion.forward(self.observation)[0].tanh_()))
+                pulls.append((CHAMPION_PULL, self.champion.forward(self.observation)[0].tanh_()))
             if pulls:
                 delta.div_(values.abs().mean())
             for pull, advice in pulls:
@@ -840,12 +844,12 @@ def interval(info: dict, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray,
 
 
 class Trials:
-    """Lets go of the prior, and of the champion, as the actor's own returns allow.
+    """Lets go of the prior as the actor's own returns allow.
 
     A trial is five unmasked episodes, all played by the actor as it was at the first. It passes unless their mean lies below
     that of the best trial so far (at first, of the masked episodes of the best prior) by more than chance explains in 15 of 100
-    trials. If it lies above, that trial is the best. Each that passes weakens both pulls, the prior's until it is let go for
-    good; each that fails strengthens them.
+    trials. If it lies above, that trial is the best. Each that passes weakens the prior's pull, until it is let go for good; each
+    that fails strengthens it.
     """
 
     EPISODES = 5
@@ -855,7 +859,6 @@ class Trials:
         self.best: DiscountedReturns | None = None
         self.trial = DiscountedReturns()
         self.prior_pull = self.STRONGEST
-        self.champion_pull = 0.05  # about what the data's is in TD3+BC
         self.passed = 0
 
     def record(self, episodic_return: float, best: DiscountedReturns) -> bool:
@@ -869,19 +872,16 @@ class Trials:
             if self.best is None or trial.mean > self.best.mean:
                 self.best = trial
             self.passed += 1
-            # So that a champion's pull stays as it is if three trials of ten fail.
-            self.champion_pull = max(0.7 * self.champion_pull, self.WEAKEST)
             self.prior_pull = 0.4 * self.prior_pull if self.prior_pull > self.WEAKEST else 0.0
         else:
-            self.champion_pull = min(2.3 * self.champion_pull, self.STRONGEST)
-            self.prior_pull = min(2.5 * self.prior_pull, self.STRONGEST)
+            self.prior_pull = min(1.5 * self.prior_pull, self.STRONGEST)
         return passes
 
     def state(self) -> list:
-        return [self.trial.state(), self.best and self.best.state(), self.prior_pull, self.champion_pull, self.passed]
+        return [self.trial.state(), self.best and self.best.state(), self.prior_pull, self.passed]
 
     def load_state(self, state: list) -> None:
-        trial, best, self.prior_pull, self.champion_pull, self.passed = state
+        trial, best, self.prior_pull, self.passed = state
         self.trial.load_state(trial)
         if best is not None:
             self.best = DiscountedReturns()
@@ -1053,7 +1053,7 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
                 if is_worse or trials.prior_pull == 0.0:
                     teacher = None
                 td3.teacher = candidates.index(teacher) if teacher else None
-                td3.prior_pull, td3.champion_pull = trials.prior_pull, trials.champion_pull
+                td3.prior_pull = trials.prior_pull
                 asked = competition.alive if mask_epsilon > 0 else [teacher] if teacher else []
                 env.set_wrapper_attr("asked", list(asked), force=False)
                 set_mask(env, args, prior)
@@ -1124,7 +1124,7 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
                         competition.record(prior, episodic_return)
                     if best and trials.record(episodic_return, best):
                         td3.crown()
-                    values |= {f"trials/{name}": getattr(trials, name) for name in ("passed", "prior_pull", "champion_pull")}
+                    values |= {"trials/passed": trials.passed, "trials/prior_pull": trials.prior_pull}
                     values |= worth_of(competition, prior)
                 values["charts/SPS"] = progress.steps_per_second(global_step)
                 metrics.log(global_step, values)

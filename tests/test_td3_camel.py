@@ -88,7 +88,7 @@ def test_the_update_is_td3(td3_camel, form):
         )  # fmt: skip
     td3 = td3_camel.TD3(args, replay, o, a, rng, torch.device("cpu"))
     if taught:
-        td3.teacher, td3.prior_pull, td3.champion_pull = 1, 0.3, 0.2
+        td3.teacher, td3.prior_pull = 1, 0.3
         td3.champion.initialize(rng)
         td3.has_champion = form == "taught"
         champion = textbook_network(td3.champion, 0)
@@ -123,7 +123,7 @@ def test_the_update_is_td3(td3_camel, form):
                 pull = 0.3 * ((x - advice[:, a:]) / args.radius).square().mean()
                 if form == "taught":
                     distance = (x - torch.tanh(champion(obs)).detach()) / args.radius
-                    pull += 0.2 * distance.square().mean()
+                    pull += td3_camel.CHAMPION_PULL * distance.square().mean()
                 actor_loss = pull if form == "copying" else actor_loss / q.abs().mean().detach() + pull
             actor_optimizer.zero_grad()
             actor_loss.backward()
