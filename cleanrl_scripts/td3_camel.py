@@ -848,8 +848,8 @@ class Trials:
 
     A trial is five unmasked episodes, all played by the actor as it was at the first. It passes unless their mean lies below
     that of the best trial so far (at first, of the masked episodes of the best prior) by more than chance explains in 15 of 100
-    trials. If it lies above, that trial is the best. Each that passes weakens the prior's pull, until it is let go for good; each
-    that fails strengthens it.
+    trials. If it lies above, that trial is the best. Each that passes weakens the prior's pull, until it is let go for good;
+    each that fails strengthens it.
     """
 
     EPISODES = 5
