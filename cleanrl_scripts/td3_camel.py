@@ -847,12 +847,13 @@ class Trials:
     """Lets go of the prior as the actor's own returns allow.
 
     A trial is five unmasked episodes, all played by the actor as it was at the first. It passes unless their mean lies below
-    that of the best trial so far (at first, of the masked episodes of the best prior) by more than chance explains in 15 of 100
-    trials. If it lies above, that trial is the best. Each that passes weakens the prior's pull, until it is let go for good;
-    each that fails strengthens it.
+    that of the best trial so far (at first, of the masked episodes of the best prior) by more than a twentieth of what the best
+    is above an untaught agent, and by more than chance explains in 15 of 100 trials. If it lies above, that trial is the best.
+    Each that passes weakens the prior's pull, until it is let go for good; each that fails strengthens it.
     """
 
     EPISODES = 5
+    TOLERANCE = 0.05
     WEAKEST, STRONGEST = 0.001, 0.2
 
     def __init__(self):
@@ -861,13 +862,13 @@ class Trials:
         self.prior_pull = self.STRONGEST
         self.passed = 0
 
-    def record(self, episodic_return: float, best: DiscountedReturns) -> bool:
+    def record(self, episodic_return: float, best: DiscountedReturns, untaught_return: float) -> bool:
         """Takes in the return of an episode of the challenger; True if it ends a trial that passes."""
         self.trial.add(episodic_return)
         if self.trial.count < self.EPISODES:
             return False
         trial, self.trial = self.trial, DiscountedReturns()
-        passes = difference(trial, best, error_rate=0.3)[2] >= 0
+        passes = difference(trial, best, error_rate=0.3)[2] >= -self.TOLERANCE * max(best.mean - untaught_return, 0.0)
         if passes:
             if self.best is None or trial.mean > self.best.mean:
                 self.best = trial
@@ -1122,7 +1123,7 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
                         competition.drop(name, "it failed")
                     if mask_epsilon > 0:
                         competition.record(prior, episodic_return)
-                    if best and trials.record(episodic_return, best):
+                    if best and trials.record(episodic_return, best, untaught.mean):
                         td3.crown()
                     values |= {"trials/passed": trials.passed, "trials/prior_pull": trials.prior_pull}
                     values |= worth_of(competition, prior)
