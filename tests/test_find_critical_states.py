@@ -564,7 +564,7 @@ class TestSecondRound:
 
     def test_the_second_answer_becomes_the_table_and_the_first_is_kept_beside_it(self, trajectories, env, tmp_path):
         first, _ = find(trajectories, env, tmp_path / "one", *GOOD)
-        rows = [self.HARMED, row(1, 0, 0), row(2, 3, 2, 0.75)]
+        rows = [self.HARMED, row(1, 0, 0), row(2, 3, 2)]
         table, _ = self.find(trajectories, env, tmp_path / "two", rows, *GOOD, *ROUND_2)
         for old, new in (("table.json", "table-1.json"), ("critical.py", "critical-1.py")):
             assert (tmp_path / "one" / old).read_bytes() == (tmp_path / "two" / new).read_bytes()
