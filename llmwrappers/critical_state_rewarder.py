@@ -2,16 +2,15 @@
 
 import math
 import os
-from collections.abc import Iterable
 from typing import Any
 
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
-from llmwrappers.tables import Guidance, GuidanceLookup
+from llmwrappers.tables import Guidance, GuidanceLookup, GuidedWrapper
 
 
-class CriticalStateRewarder(gym.Wrapper, RecordConstructorArgs):
+class CriticalStateRewarder(GuidedWrapper, RecordConstructorArgs):
     """Adds the LLM's reward to the environment's in critical states.
 
     Spaces stay as they are; ``info`` tells which part of the reward is the LLM's. With ``r_llm(s)`` in [-1, 1] in critical
@@ -92,26 +91,6 @@ class CriticalStateRewarder(gym.Wrapper, RecordConstructorArgs):
         )
         gym.Wrapper.__init__(self, env)
         self.alpha, self.shaping, self.gamma = alpha, shaping, gamma
-
-    @property
-    def hit_count(self) -> int:
-        """Steps taken in critical states so far."""
-        return self._lookup.hit_count
-
-    @property
-    def step_count(self) -> int:
-        """Steps taken so far."""
-        return self._lookup.step_count
-
-    @property
-    def silent(self) -> frozenset[int]:
-        """The entries that do not speak, as if they were not critical; setting it sets that of a wrapper below, too."""
-        return self._lookup.silent
-
-    @silent.setter
-    def silent(self, entries: Iterable[int]):
-        self._lookup.silence(entries)
-        self.env.set_wrapper_attr("silent", self._lookup.silent, force=False)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
         """Resets the environment and looks the first observation up."""

@@ -1,7 +1,6 @@
 """LLMActionOverride: acts as the LLM suggested in critical states (ULTRA-A, arXiv 2505.20671)."""
 
 import os
-from collections.abc import Iterable
 from typing import Any
 
 import gymnasium as gym
@@ -10,13 +9,13 @@ from gymnasium.error import InvalidProbability
 from gymnasium.spaces import Box, Discrete
 from gymnasium.utils import RecordConstructorArgs
 
-from llmwrappers.tables import Guidance, GuidanceLookup
+from llmwrappers.tables import Guidance, GuidanceLookup, GuidedWrapper
 
 # Keeps what is withheld out of the environment's random stream, which default_rng(seed) would be.
 WITHHOLD_STREAM = 3
 
 
-class LLMActionOverride(gym.Wrapper, RecordConstructorArgs):
+class LLMActionOverride(GuidedWrapper, RecordConstructorArgs):
     """Acts as the LLM suggested in critical states, and as the agent chose elsewhere.
 
     Spaces stay as they are; ``info`` tells which action the environment received. A learner must learn from that one, with
@@ -90,26 +89,6 @@ class LLMActionOverride(gym.Wrapper, RecordConstructorArgs):
         gym.Wrapper.__init__(self, env)
         self.withhold = withhold
         self._withhold_rng = np.random.default_rng()
-
-    @property
-    def hit_count(self) -> int:
-        """Steps taken in critical states so far."""
-        return self._lookup.hit_count
-
-    @property
-    def step_count(self) -> int:
-        """Steps taken so far."""
-        return self._lookup.step_count
-
-    @property
-    def silent(self) -> frozenset[int]:
-        """The entries that do not speak, as if they were not critical; setting it sets that of a wrapper below, too."""
-        return self._lookup.silent
-
-    @silent.setter
-    def silent(self, entries: Iterable[int]):
-        self._lookup.silence(entries)
-        self.env.set_wrapper_attr("silent", self._lookup.silent, force=False)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
         """Resets the environment and looks the first observation up."""

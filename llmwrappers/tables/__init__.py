@@ -153,3 +153,29 @@ class GuidanceLookup:
         if isinstance(self.guidance, CriticalStates):
             name += f" ({len(self.guidance)} states, tolerance {self.guidance.tolerance:g})"
         return name
+
+
+class GuidedWrapper(gym.Wrapper):
+    """Shows what the lookup of a wrapper that uses guidance has counted, and silences entries of it."""
+
+    _lookup: GuidanceLookup
+
+    @property
+    def hit_count(self) -> int:
+        """Steps taken in critical states so far."""
+        return self._lookup.hit_count
+
+    @property
+    def step_count(self) -> int:
+        """Steps taken so far."""
+        return self._lookup.step_count
+
+    @property
+    def silent(self) -> frozenset[int]:
+        """The entries that do not speak, as if they were not critical; setting it sets that of a wrapper below, too."""
+        return self._lookup.silent
+
+    @silent.setter
+    def silent(self, entries: Iterable[int]):
+        self._lookup.silence(entries)
+        self.env.set_wrapper_attr("silent", self._lookup.silent, force=False)
