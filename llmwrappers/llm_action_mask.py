@@ -13,7 +13,7 @@ from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
 from llmwrappers.bounds import center_and_half_width, interval_around, scale
-from llmwrappers.prior_input import read_prior_input, require_prior_input
+from llmwrappers.prior_input import native_action, read_prior_input, require_prior_input
 from llmwrappers.priors import PriorPolicy, load_prior
 
 MAX_FAULTS_IN_A_ROW = 10
@@ -220,14 +220,9 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
             >>> info["action_low"].tolist(), info["action_high"].tolist()
             ([-0.25], [0.5])
         """
-        center = np.asarray(self._prior(observation), dtype=np.float64)
-        if center.shape != self._shape:
-            raise ValueError(f"the prior returned shape {center.shape}, the action space has {self._shape}")
-        if not np.isfinite(center).all():
-            raise ValueError(f"the prior returned {center}")
         low, high, *_ = self._whole_space
         # Clipped before it is cast, which a large number would not survive.
-        center = np.minimum(np.maximum(center, low), high).astype(self._dtype)
+        center = native_action(self._prior(observation), low, high).astype(self._dtype)
         return interval_around(center, self._native_radius, low, high)
 
     def allowed_actions(self, observation) -> NDArray[np.int8]:

@@ -12,7 +12,7 @@ from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
 from llmwrappers.llm_action_mask import MAX_FAULTS_IN_A_ROW
-from llmwrappers.prior_input import read_prior_input, require_prior_input
+from llmwrappers.prior_input import native_action, read_prior_input, require_prior_input
 from llmwrappers.priors import PriorPolicy, load_candidates
 
 
@@ -109,14 +109,8 @@ class PriorAdvice(gym.Wrapper, RecordConstructorArgs):
 
     def _ask(self, policy: PriorPolicy, handed: Any) -> NDArray:
         # A copy, because a prior may write into what it is given.
-        action = np.asarray(
-            policy(handed.copy() if isinstance(handed, np.ndarray) else copy.deepcopy(handed)), dtype=np.float64
-        )
-        if action.shape != self._low.shape:
-            raise ValueError(f"the prior returned shape {action.shape}, the action space has {self._low.shape}")
-        if not np.isfinite(action).all():
-            raise ValueError(f"the prior returned {action}")
-        return np.minimum(np.maximum(action, self._low), self._high)
+        handed = handed.copy() if isinstance(handed, np.ndarray) else copy.deepcopy(handed)
+        return native_action(policy(handed), self._low, self._high)
 
     def _count_fault(self, name: str, error: Exception) -> None:
         self.fault_counts[name] += 1

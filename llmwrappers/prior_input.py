@@ -1,9 +1,10 @@
-"""What a prior is handed, if that is not the observation."""
+"""What a prior is handed, and what it may answer."""
 
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from numpy.typing import NDArray
 
 
 def require_prior_input(env: gym.Env, prior_input: str | None) -> None:
@@ -39,3 +40,17 @@ def read_prior_input(env: gym.Env, prior_input: str | None, observation: Any, in
             f"prior_input must be None, 'ram', 'simulator' or a key of every info, got {prior_input!r}; info has {sorted(info)}"
         )
     return info[prior_input]
+
+
+def native_action(answer: Any, low: NDArray, high: NDArray) -> NDArray[np.float64]:
+    """Returns a prior's answer as a native action, clipped into the action space.
+
+    Raises:
+        ValueError: an answer of another shape than the action space, or one with NaN or Inf
+    """
+    action = np.asarray(answer, dtype=np.float64)
+    if action.shape != low.shape:
+        raise ValueError(f"the prior returned shape {action.shape}, the action space has {low.shape}")
+    if not np.isfinite(action).all():
+        raise ValueError(f"the prior returned {action}")
+    return np.minimum(np.maximum(action, low), high)
