@@ -135,7 +135,7 @@ class EntryWorth:
     def table(self) -> list[dict[str, Any]]:
         """Returns a dict of JSON types for each entry: its steps so far, and its worth with the interval at its last test.
 
-        ``advantage``, ``low`` and ``high`` are None for an entry not yet tested.
+        ``low`` and ``high`` are None for an entry met too rarely for an interval, ``advantage`` too for one not yet tested.
         """
         rows = []
         for index, entry in enumerate(self._entries):

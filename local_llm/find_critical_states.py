@@ -137,7 +137,7 @@ class Trial:
         """
         row = self.entries[entry]
         text = f"Played {row['fired']} times, withheld {row['withheld']} times."
-        if row["advantage"] is None:
+        if row["low"] is None:
             return f"{text} Met too rarely to tell its worth."
         verdict = "it fell silent" if row["silent"] else "it surely helped" if entry in self.helpful else "that may be chance"
         return f"{text} Worth {row['advantage']:+.3g} [{row['low']:+.3g}, {row['high']:+.3g}]: {verdict}."
