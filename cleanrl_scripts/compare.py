@@ -1,7 +1,7 @@
 # Compares the arms of a script: does the LLM help, and by how much? From one command to a figure with intervals.
 #
 #   for every environment, arm and seed:
-#       finished: skip it;  started: resume it;  else: start it       processes of one thread each, or tasks of a Ray cluster
+#       finished, or in curves.csv: skip it;  started: resume it;  else: start it       processes, or tasks of a Ray cluster
 #   curves.csv <- the evaluations of all finished runs, of other people's CSVs, of runs in W&B
 #   table.md, curves.png, summary.png, index.html <- curves.csv       interquartile means, 95 % bootstrap intervals over seeds
 #
@@ -295,6 +295,7 @@ def describe(output: Path, args: Args, script: str, arms: dict, seeds: list[int]
             now["env_ids"] = list(dict.fromkeys([*before["env_ids"], *now["env_ids"]]))
             now["arms"] = {**before["arms"], **arms}
             now["seeds"] = sorted({*before["seeds"], *seeds})
+            now |= {"hours": before["hours"]} if "hours" in before else {}
             changed = {name: version for name, version in before["versions"].items() if now["versions"].get(name) != version}
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UserError(f"{path} is damaged: {type(error).__name__}: {error}") from None
@@ -561,7 +562,7 @@ def train(args: Args, output: Path, runs: list[Run]) -> int:
     """Trains what is not finished; returns how many runs failed."""
     waiting = [run for run in runs if not run.is_finished]
     if not waiting:
-        print(f"all {len(runs)} runs are finished; nothing to train")
+        print("all runs are finished; nothing to train")
         return 0
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     pool = RayPool(args.ray, output) if args.ray else LocalPool(args.jobs or cores)
@@ -802,6 +803,25 @@ def from_wandb(source: str) -> list[Evaluation]:
     if not evaluations:
         raise UserError(f"--from-wandb {source}: no finished run with evaluations")
     return evaluations
+
+
+def merge(before: list[Evaluation], now: list[Evaluation]) -> list[Evaluation]:
+    """The curves of both; where both have a run, that of now."""
+    known = {(e.env_id, e.arm, e.seed) for e in now}
+    return [e for e in before if (e.env_id, e.arm, e.seed) not in known] + now
+
+
+def record_hours(output: Path, runs: Iterable[Run]) -> None:
+    """Notes in comparison.json how long each run took, so that the report can tell without its folder."""
+    description = description_of(output)
+    hours = description.get("hours", {})
+    for run in runs:
+        assert run.run_dir is not None
+        seconds = json.loads((run.run_dir / "summary.json").read_text()).get("seconds")
+        if seconds is not None:
+            hours.setdefault(run.env_id, {}).setdefault(run.arm, {})[str(run.seed)] = round(seconds / 3600, 3)
+    if hours:
+        write_atomically(output / "comparison.json", json.dumps({**description, "hours": hours}, indent=2) + "\n")
 
 
 def write_curves(path: Path, evaluations: list[Evaluation]) -> None:
@@ -1204,7 +1224,7 @@ def summary_figure(report: Report):
     return figure
 
 
-def html_page(report: Report, name: str, command: str | None, figures: dict[str, str]) -> str:
+def html_page(report: Report, name: str, command: str | None, cost: str, figures: dict[str, str]) -> str:
     """One file that needs no other."""
     parts = []
     for title, header, rows in report.tables:
@@ -1214,7 +1234,7 @@ def html_page(report: Report, name: str, command: str | None, figures: dict[str,
     drawn = "\n".join(f"<figure>{svg[svg.index('<svg') :]}</figure>" for svg in figures.values())
     notes = "".join(f"<li>{html.escape(note)}</li>\n" for note in report.notes)
     notes = f"<h2>To know</h2>\n<ul>{notes}</ul>" if notes else ""
-    how = f"<h2>Command</h2>\n<pre>{html.escape(command)}</pre>" if command else ""
+    how = f"<h2>Command</h2>\n<pre>{html.escape(command)}</pre>\n<p>{cost}</p>" if command else ""
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{html.escape(name)}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -1245,6 +1265,15 @@ def description_of(folder: Path) -> dict:
         raise UserError(f"{path} is damaged: {error}") from None
 
 
+def cost(description: dict) -> str:
+    """What the runs have cost, as far as it is known."""
+    hours = [hours for arms in description.get("hours", {}).values() for seeds in arms.values() for hours in seeds.values()]
+    if not hours:
+        return ""
+    steps = len(hours) * description["total_timesteps"]
+    return f"{len(hours)} runs of {description['total_timesteps']:,} steps, {steps:,} in all, took {amount(sum(hours))} hours."
+
+
 def write_report(folder: Path, threshold: float | None) -> Report:
     """table.md, the figures and index.html of a folder that holds curves.csv."""
     description = description_of(folder)
@@ -1268,7 +1297,7 @@ def write_report(folder: Path, threshold: float | None) -> Report:
             plt.close(figure)
             figures[name] = data.getvalue().decode()
     command = description.get("command")
-    page = html_page(report, folder.name, command and f"python {shlex.join(command)}", figures)
+    page = html_page(report, folder.name, command and f"python {shlex.join(command)}", cost(description), figures)
     write_atomically(folder / "index.html", page)
     return report
 
@@ -1323,18 +1352,25 @@ def main(argv: list[str] | None = None) -> int:
     else:
         if not args.env_ids and not sources:
             raise UserError("--env-ids: name at least one environment, or curves to show: --from-csv, --from-wandb")
-        evaluations = []
+        before, evaluations = [], []
         external = [e for source in args.from_wandb for e in from_wandb(source)]
         env_ids = [*args.env_ids, *(e.env_id for e in external)]
         external += [e for source in args.from_csv for e in from_csv(Path(source), env_ids)]
         if args.env_ids:
             output, runs = plan(args, extra)
-            failures = train(args, output, runs)
-            evaluations = from_runs(finished_runs(output))
+            before = from_csv(output / "curves.csv", ()) if (output / "curves.csv").exists() else []
+            done = {(e.env_id, e.arm, e.seed) for e in before}
+            todo = [run for run in runs if run.run_dir or (run.env_id, run.arm, run.seed) not in done]
+            if len(todo) < len(runs):
+                print(f"{len(runs) - len(todo)} of {len(runs)} runs are in {output / 'curves.csv'} already")
+            failures = train(args, output, todo)
+            finished = finished_runs(output)
+            record_hours(output, finished)
+            evaluations = from_runs(finished)
         else:
             output = Path(args.output or f"comparisons/from-{Path(sources[0]).stem}")
             output.mkdir(parents=True, exist_ok=True)
-        evaluations += external
+        evaluations = merge(before, evaluations + external)
         if not evaluations:
             raise UserError(f"no run in {output} is finished: there is nothing to compare")
         for env_id in dict.fromkeys(e.env_id for e in evaluations):  # refuses what cannot be compared before it is kept

@@ -4,6 +4,7 @@ import csv
 import json
 import math
 import os
+import shutil
 import signal
 import struct
 import subprocess
@@ -55,7 +56,7 @@ for step in range(0, given.total_timesteps + 1, given.total_timesteps // 10)[don
         time.sleep(0.3)
     if given.arm == given.broken_arm and step > 0:
         sys.exit("the disk is full")
-(run_dir / "summary.json").write_text(json.dumps({"global_step": step, "eval/episodic_return": value}))
+(run_dir / "summary.json").write_text(json.dumps({"global_step": step, "seconds": 36, "eval/episodic_return": value}))
 """
 
 
@@ -133,7 +134,7 @@ def test_one_command_trains_all_arms_and_a_second_starts_nothing(tmp_path):
     assert "final return with the mask" in (output / "table.md").read_text()
 
     before = {path: path.read_bytes() for path in output.iterdir() if path.suffix in (".md", ".csv", ".svg")}
-    assert "all 6 runs are finished; nothing to train" in run(*command, "--output", str(output))
+    assert "all runs are finished; nothing to train" in run(*command, "--output", str(output))
     assert before == {path: path.read_bytes() for path in before}
 
 
@@ -156,6 +157,26 @@ def test_kill_9_midway_leaves_no_process_and_a_third_call_ends_with_equal_number
     assert any("resuming" in path.read_text() for path in output.glob("runs/*/*/1/log.txt"))
     for name in ("curves.csv", "table.md"):
         assert (output / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_what_is_in_curves_csv_is_not_trained_again(script, tmp_path):
+    """As on a clone, which has the curves of a comparison and not its runs."""
+    run(*script, "--arms", "a", "bb", "--seeds", "1-2")
+    output, whole = tmp_path / "out", tmp_path / "whole"
+    output.rename(whole)
+    output.mkdir()
+    for name in ("comparison.json", "curves.csv"):
+        shutil.copy(whole / name, output)
+    assert "4 of 6 runs are in" in run(*script, "--arms", "a", "bb", "--seeds", "1-3")
+    assert sorted(path.parts[-3:-1] for path in output.glob("runs/*/*/*/log.txt")) == [("a", "3"), ("bb", "3")]
+    lines = (output / "curves.csv").read_text().splitlines()
+    assert set((whole / "curves.csv").read_text().splitlines()) < set(lines)
+    assert len(lines) == len(set(lines))
+    hours = json.loads((output / "comparison.json").read_text())["hours"]
+    assert {arm: list(seeds) for arms in hours.values() for arm, seeds in arms.items()} == {
+        "a": ["1", "2", "3"], "bb": ["1", "2", "3"],
+    }  # fmt: skip
+    assert "6 runs of 100 steps, 600 in all, took 0.06 hours." in (output / "index.html").read_text()
 
 
 def test_another_script_is_told_its_arm(tmp_path):
