@@ -716,16 +716,6 @@ def from_csv(path: Path, env_ids: Iterable[str]) -> list[Evaluation]:
     return evaluations
 
 
-def wandb_arm(config: dict) -> str:
-    """The arm of a tracked run of the scripts, by its arguments."""
-    if "arm" in config:
-        return config["arm"]
-    prior = config["prior"]
-    if prior == config["env_id"]:
-        return "paper" if config.get("form") == "paper" else "llm"
-    return Path(prior).stem if Path(prior).suffix == ".py" else prior.partition(":")[0]
-
-
 def wandb_records(path: Path) -> Iterator:
     """The records of a .wandb file: a header of 7 bytes, then LevelDB's log format, 32 KiB blocks of pieces of records."""
     from wandb.proto import wandb_internal_pb2
@@ -788,7 +778,7 @@ def online_runs(project: str) -> Iterator[tuple[str, dict, dict[int, dict[str, f
 def from_wandb(source: str) -> list[Evaluation]:
     evaluations = []
     for name, config, history in offline_runs(Path(source)) if Path(source).is_dir() else online_runs(source):
-        if not history or not {"env_id", "seed"} <= set(config) or not {"arm", "prior"} & set(config):
+        if not history or not {"env_id", "seed", "arm"} <= set(config):
             print(f"note: {source}: {name} is no run of the scripts with evaluations: left out")
             continue
         # PPO ends with its last whole rollout.
@@ -799,7 +789,7 @@ def from_wandb(source: str) -> list[Evaluation]:
         for step, returns in sorted(history.items()):
             for metric, value in returns.items():
                 number(str(value), f"eval/{metric} at step {step}", f"{source}, {name}")
-            evaluations.append(Evaluation(config["env_id"], wandb_arm(config), config["seed"], step, returns, name))
+            evaluations.append(Evaluation(config["env_id"], config["arm"], config["seed"], step, returns, name))
     if not evaluations:
         raise UserError(f"--from-wandb {source}: no finished run with evaluations")
     return evaluations

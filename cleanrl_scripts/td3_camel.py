@@ -105,15 +105,15 @@ class Args:
     batch_size: int = 256
     """the batch size of sample from the replay memory"""
     policy_noise: float = 0.2
-    """the scale of policy noise, a fraction of the interval's half-width"""
+    """the scale of policy noise, a fraction of half the action range; in the paper's form of the interval's half-width"""
     exploration_noise: float = 0.1
-    """the scale of exploration noise, a fraction of the interval's half-width"""
+    """the scale of exploration noise, a fraction as above"""
     learning_starts: int = int(25e3)
-    """timestep to start learning"""
+    """timestep to start learning; in our form the actor only copies the prior until twice as many"""
     policy_frequency: int = 2
     """the frequency of training policy (delayed)"""
     noise_clip: float = 0.5
-    """noise clip parameter of the target policy smoothing regularization, a fraction of the interval's half-width"""
+    """noise clip parameter of the target policy smoothing regularization, a fraction as above"""
 
     # The mask
     prior: str = "shipped"
@@ -130,7 +130,8 @@ class Args:
     radius: float = 0.3
     """half-width of the interval around the prior's action, as a fraction of half the action range, in (0, 2]"""
     mask_fraction: float = 0.2
-    """fraction of total_timesteps over which the mask's probability falls from 1 to 0"""
+    """fraction of total_timesteps over which the mask's probability falls from 1 to 0 (in our form from 0.8: it is compared
+    with none)"""
     gate: Literal["step", "episode"] = "step"
     """how often it is drawn whether the mask applies, in the paper's form; in ours, once an episode"""
 
@@ -181,11 +182,14 @@ def expert_prior(path: str, observation_space: gym.Space, action_space: Box):
 
 
 def arm_name(args: Args) -> str:
-    """none | random | expert | llm | auto, or the name of the user's own file; with -paper in the paper's form."""
-    prior = args.prior
-    if prior == "none":
-        return prior
-    arm = "llm" if prior in shipped_priors() else Path(prior).stem if Path(prior).suffix == ".py" else prior.partition(":")[0]
+    """none | random | expert | auto | llm | paper, as compare.py calls them, or the name of the user's own file or folder."""
+    kind, _, rest = args.prior.partition(":")
+    if kind == "none":
+        return kind
+    if args.prior == args.env_id or args.prior in shipped_priors():
+        return "llm" if args.form == "taught" else "paper"
+    path = Path(rest if kind == "trusted" else args.prior)
+    arm = kind if kind in ("random", "expert", "auto") else path.stem if path.suffix == ".py" else path.name
     return arm + "-paper" * (args.form == "paper")
 
 
@@ -630,7 +634,7 @@ class Metrics:
                     entity=args.wandb_entity,
                     group=f"{args.env_id}-{arm}",
                     tags=[*args.wandb_tags, args.env_id, arm],
-                    config=dataclasses.asdict(args),
+                    config={**dataclasses.asdict(args), "arm": arm},
                     name=run_dir.name,
                     id=run_dir.name,
                     resume="allow",
@@ -782,16 +786,18 @@ def parse_args(argv: list[str] | None = None) -> Args:
     if args.prior == "shipped":
         if args.env_id not in shipped_priors():
             raise UserError(
-                f"no prior is shipped for --env-id {args.env_id} (shipped: {', '.join(shipped_priors())}). Give a Python file "
-                "that defines policy(obs) with --prior path/to/policy.py, or train without one: --prior none"
+                f"no prior is shipped as the default of --env-id {args.env_id} (those of {', '.join(shipped_priors())} are). "
+                "Give a Python file that defines policy(obs) with --prior path/to/policy.py, let the candidates of an "
+                "environment that has some compete with --prior auto, or train without one: --prior none"
             )
         args.prior = args.env_id
-    one_of_many = args.prior not in ("none", "random") and not args.prior.startswith(("auto", "expert:"))
+    kind = args.prior.partition(":")[0]
+    one_of_many = kind not in ("none", "random", "auto", "expert")
     if args.candidate is not None and not one_of_many:
         raise UserError(f"--candidate {args.candidate} needs a shipped prior, got --prior {args.prior}")
-    if args.prior_input is not None and (args.prior in ("none", "random") or args.prior.startswith("expert:")):
+    if args.prior_input is not None and kind in ("none", "random", "expert"):
         raise UserError(f"--prior-input {args.prior_input} needs a prior that is code, got --prior {args.prior}")
-    if args.prior.startswith("auto") and args.form == "paper":
+    if kind == "auto" and args.form == "paper":
         raise UserError(f"--prior {args.prior} needs --form taught: in the paper's form there is one prior")
     return args
 
@@ -848,8 +854,9 @@ class Trials:
 
     A trial is five unmasked episodes, all played by the actor as it was at the first. It passes unless their mean lies below
     that of the best trial so far (at first, of the masked episodes of the best prior) by more than a twentieth of what the best
-    is above an untaught agent, and by more than chance explains in 15 of 100 trials. If it lies above, that trial is the best.
-    Each that passes weakens the prior's pull, until it is let go for good; each that fails strengthens it.
+    is above an untaught agent, and by more than chance explains in 15 of 100 trials. The first that passes is the best so far,
+    and so is each that lies above it. Each that passes weakens the prior's pull, until it is let go for good; each that fails
+    strengthens it.
     """
 
     EPISODES = 5
@@ -868,7 +875,10 @@ class Trials:
         if self.trial.count < self.EPISODES:
             return False
         trial, self.trial = self.trial, DiscountedReturns()
-        passes = difference(trial, best, error_rate=0.3)[2] >= -self.TOLERANCE * max(best.mean - untaught_return, 0.0)
+        margin, _, high = difference(trial, best, error_rate=0.3)
+        # Without an interval, of too few episodes to compare with, the means have to do.
+        margin = high if math.isfinite(high) else margin
+        passes = margin >= -self.TOLERANCE * max(best.mean - untaught_return, 0.0)
         if passes:
             if self.best is None or trial.mean > self.best.mean:
                 self.best = trial
@@ -909,6 +919,12 @@ def main(argv: list[str] | None = None) -> None:
         print(
             f"note: {args.env_id} has no time limit; an evaluation and a checkpoint wait for the end of their episode, so if "
             "episodes may never end, register it with max_episode_steps",
+            flush=True,
+        )
+    if args.prior != "none" and args.form == "taught" and 2 * args.learning_starts >= args.total_timesteps:
+        print(
+            f"note: the actor only copies the prior until step {2 * args.learning_starts}, twice --learning-starts, and the "
+            f"run ends at {args.total_timesteps}: nothing else will be learned",
             flush=True,
         )
     if args.prior != "none" and args.form == "paper":
@@ -996,7 +1012,7 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
         replay.save(replay_path)
         os.fsync(metrics.file.fileno())
         names = (
-            ("fault_counts", "faults_in_a_row")
+            ("fault_counts", "faults_in_a_row", "prior_faults", "prior_faults_in_a_row")
             if taught
             else ("elapsed_steps", "prior_faults", "prior_faults_in_a_row")
             if masked
@@ -1045,9 +1061,9 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
             prior = best = None  # who masks this episode, and what the challenger has to match in it
             if competition:
                 mask_epsilon = max(1.0 - global_step / mask_steps, 0.0) if mask_steps > 0 else 0.0
-                prior, teacher = competition.choose(rng, mask_epsilon), competition.leader
-                if global_step >= args.learning_starts and competition.untaught is None:
+                if global_step >= args.learning_starts and competition.untaught is None and competition.episodes[None] > 0:
                     competition.begin_teaching()
+                prior, teacher = competition.choose(rng, mask_epsilon), competition.leader
                 # A prior that is no better than random actions teaches nothing.
                 untaught = competition.untaught or competition.returns[None]
                 is_worse = untaught.count > 0 and teacher and competition.returns[teacher].mean <= untaught.mean

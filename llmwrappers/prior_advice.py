@@ -115,7 +115,7 @@ class PriorAdvice(gym.Wrapper, RecordConstructorArgs):
     def _count_fault(self, name: str, error: Exception) -> None:
         self.fault_counts[name] += 1
         self.faults_in_a_row[name] += 1
-        if self.faults_in_a_row[name] == MAX_FAULTS_IN_A_ROW:
+        if self.faults_in_a_row[name] >= MAX_FAULTS_IN_A_ROW:
             self.asked.remove(name)
             warnings.warn(
                 f"PriorAdvice: the prior {name} failed {MAX_FAULTS_IN_A_ROW} times in a row "

@@ -18,8 +18,9 @@ class PriorCompetition:
       worth is measured against it;
     - else the arm that Thompson sampling picks: the greatest of one draw from ``Normal(mean_i, variance_i / count_i)`` each.
 
-    The agent changes, so means, variances and counts are discounted (discounted Thompson sampling, Raj and Kalyani, arXiv
-    1707.09727): they remember about the last ``1 / (1 - discount)`` episodes of an arm.
+    None's five end early if ``begin_teaching`` is called. The agent changes, so means, variances and counts are discounted
+    (discounted Thompson sampling, Raj and Kalyani, arXiv 1707.09727): they remember about the last ``1 / (1 - discount)``
+    episodes of an arm.
 
     A candidate is dropped for good when the interval of its mean return less that of the best arm lies below 0. After the k-th
     episode that interval may miss with probability ``error_rate / (n (n + 1) k (k + 1))``, for n candidates: a union bound over
@@ -72,7 +73,7 @@ class PriorCompetition:
         arms = (None, *self.alive)
         if mask_epsilon == 0 or not self.alive:
             return None
-        if self.episodes[None] < self.FIRST_UNMASKED_EPISODES:
+        if self.untaught is None and self.episodes[None] < self.FIRST_UNMASKED_EPISODES:
             return None
         rarest = min(self.alive, key=self.episodes.__getitem__)
         if self.episodes[rarest] < self.FIRST_EPISODES:
@@ -131,7 +132,8 @@ class PriorCompetition:
         agent = "that of an untaught agent" if self.untaught else "without it"
         gained = f"an episode returned {abs(worth):.1f} {'less' if worth < 0 else 'more'} than {agent}"
         if not math.isfinite(low):
-            return f"{candidate} was played in too few episodes to tell, {episodes}: {gained}{dropped}."
+            too_few = f"there are too few episodes with and without {candidate} to tell what it is worth"
+            return f"{too_few}, {episodes} with it: {gained}{dropped}."
         what = "helped" if low > 0 else "hurt" if high < 0 else "made no difference that can be told from chance"
         low, high = (-high, -low) if worth < 0 else (low, high)
         return f"{candidate} {what}: {gained} ({100 * (1 - self.error_rate):g} % interval {low:.1f} to {high:.1f}){dropped}."
@@ -159,5 +161,5 @@ class PriorCompetition:
     @staticmethod
     def _draw(returns: DiscountedReturns, rng: np.random.Generator) -> float:
         spread = returns.variance / returns.count
-        # Two equal or nearly equal returns would look certain; an arm of which nothing is known is worth a try.
+        # An arm of which nothing is known is worth a try.
         return rng.normal(returns.mean, math.sqrt(spread)) if math.isfinite(spread) else math.inf

@@ -686,7 +686,7 @@ def test_tracked_runs_on_a_server(compare, monkeypatch):
         def runs(self, project):
             assert project == "me/mine"
             history = [{"_step": s, "eval/episodic_return": s / 10, "eval/masked_return": 1.0} for s in (0, 10)]
-            config = {"env_id": "Hopper-v4", "seed": 3, "prior": "Hopper-v4", "total_timesteps": 10}
+            config = {"env_id": "Hopper-v4", "seed": 3, "arm": "llm", "total_timesteps": 10}
             return [
                 self.Tracked("one", config, [*history, {"_step": 5, "charts/SPS": 1}]),
                 self.Tracked("cut", {**config, "seed": 4}, history[:1]),
@@ -698,20 +698,6 @@ def test_tracked_runs_on_a_server(compare, monkeypatch):
     assert [(e.env_id, e.arm, e.seed, e.step, e.returns) for e in found] == [
         ("Hopper-v4", "llm", 3, step, {"episodic_return": step / 10, "masked_return": 1.0}) for step in (0, 10)
     ]
-
-
-def test_arms_of_tracked_runs(compare):
-    for prior, arm in (
-        ("none", "none"),
-        ("Ant-v4", "llm"),
-        ("random", "random"),
-        ("expert:a/model.pt", "expert"),
-        ("auto:pile", "auto"),
-        ("b.py", "b"),
-    ):
-        assert compare.wandb_arm({"prior": prior, "env_id": "Ant-v4"}) == arm
-    assert compare.wandb_arm({"prior": "Ant-v4", "env_id": "Ant-v4", "form": "paper"}) == "paper"
-    assert compare.wandb_arm({"arm": "ra", "env_id": "Ant-v4"}) == "ra"
 
 
 # ------------------------------------------------------------------------------------------------------------ report

@@ -75,7 +75,8 @@ def test_the_verdict_says_who_helped_by_how_much_and_how_sure_that_is():
     new = PriorCompetition(["new"])
     assert new.verdict() == "new was never played."
     new.record("new", 3.0)
-    too_few = "new was played in too few episodes to tell, 1: an episode returned 3.0 more than without it."
+    too_few = "there are too few episodes with and without new to tell what it is worth, 1 with it: "
+    too_few += "an episode returned 3.0 more than without it."
     assert new.verdict() == too_few
 
 
@@ -91,6 +92,13 @@ def test_a_candidate_is_measured_by_the_agent_that_it_has_not_taught():
     assert competition.verdict().startswith(
         f"prior helped: an episode returned {worth:.1f} more than that of an untaught agent"
     )
+
+
+def test_a_short_mask_is_not_spent_on_episodes_without_it():
+    competition, rng = PriorCompetition(["prior"]), np.random.default_rng(0)
+    competition.record(competition.choose(rng), 0.0)
+    competition.begin_teaching()
+    assert competition.choose(rng) == "prior"
 
 
 def test_a_checkpoint_goes_on():

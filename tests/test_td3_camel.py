@@ -245,6 +245,47 @@ def test_candidates_compete_and_the_run_ends_with_what_they_were_worth(train, tm
     assert last_value(run_dir, "eval/episodic_return") > -3.0
 
 
+@pytest.mark.parametrize(
+    ("arguments", "arm"),
+    [
+        ({"prior": "none"}, "none"),
+        ({"prior": "Ant-v4"}, "llm"),
+        ({"prior": "Ant-v4", "form": "paper"}, "paper"),
+        ({"prior": "Pendulum-v1", "env_id": "Pendulum-v1", "candidate": 3}, "llm"),
+        ({"prior": "random", "form": "paper"}, "random-paper"),
+        ({"prior": "expert:a/model.pt"}, "expert"),
+        ({"prior": "auto:pile"}, "auto"),
+        ({"prior": "trusted:a/mine.py"}, "mine"),
+        ({"prior": "policies/Hopper-v4"}, "Hopper-v4"),
+    ],
+)
+def test_arms_are_called_as_in_compare(td3_camel, arguments, arm):
+    assert td3_camel.arm_name(td3_camel.Args(**arguments)) == arm
+
+
+def test_a_folder_as_prior_makes_one_run_folder(train, tmp_path):
+    """compare.py looks for args.json right below --runs-dir."""
+    folder = pile(tmp_path / "Reach", ["good"])
+    (folder / "good.py").rename(folder / "policy-1.py")
+    (folder / "provenance.json").write_text(
+        json.dumps({"candidates": {"1": {"policy_sha256": ""}}, "default": {"candidate": 1}})
+    )
+    run_dir = train(
+        *("--env-id", "llmwrappers-tests/Reach-v0", "--prior", str(folder), "--total-timesteps", "100"),
+    )
+    assert run_dir.name.startswith("llmwrappers-tests-Reach-v0__td3_camel__Reach__1__")
+
+
+def test_a_trial_that_cannot_be_compared_by_an_interval_is_by_its_mean(td3_camel):
+    trials, best = td3_camel.Trials(), td3_camel.DiscountedReturns()
+    for value in (1800.0, 900.0, 1700.0):
+        best.forget()
+        best.add(value)
+    assert not any(trials.record(20.0 + k, best, untaught_return=0.0) for k in range(5))
+    assert trials.best is None
+    assert [trials.record(1900.0 + k, best, untaught_return=0.0) for k in range(5)] == [False] * 4 + [True]
+
+
 def test_a_prior_that_is_worse_than_random_actions_teaches_nothing(train, tmp_path):
     (tmp_path / "away.py").write_text(f"def policy(obs):\n    {PILES['away']}\n")
     run_dir = train(
@@ -334,7 +375,7 @@ def fails(*arguments: str, **options) -> str:
     ("arguments", "message"),
     [
         (["--env-id", "Nonesuch-v4"], "priors are shipped for Ant-v4"),
-        (["--env-id", "Pendulum-v1"], "no prior is shipped for --env-id Pendulum-v1 (shipped: Ant-v4"),
+        (["--env-id", "Pendulum-v1"], "no prior is shipped as the default of --env-id Pendulum-v1 (those of Ant-v4, "),
         (["--env-id", "CartPole-v1", "--prior", "none"], "TD3 needs a Box action space of floats with finite bounds"),
         (["--env-id", "llmwrappers-tests/Unbounded-v0", "--prior", "random"], "with finite bounds"),
         (["--prior", "Ant-v9"], "no prior named 'Ant-v9'"),
