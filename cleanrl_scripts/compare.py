@@ -1,7 +1,7 @@
 # Compares the arms of a script: does the LLM help, and by how much? From one command to a figure with intervals.
 #
 #   for every environment, arm and seed:
-#       finished, or in curves.csv: skip it;  started: resume it;  else: start it       processes, or tasks of a Ray cluster
+#       finished or in curves.csv: skip;  started: resume;  else: start    processes of one thread, or tasks of a Ray cluster
 #   curves.csv <- the evaluations of all finished runs, of other people's CSVs, of runs in W&B
 #   table.md, curves.png, summary.png, index.html <- curves.csv       interquartile means, 95 % bootstrap intervals over seeds
 #
@@ -295,7 +295,8 @@ def describe(output: Path, args: Args, script: str, arms: dict, seeds: list[int]
             now["env_ids"] = list(dict.fromkeys([*before["env_ids"], *now["env_ids"]]))
             now["arms"] = {**before["arms"], **arms}
             now["seeds"] = sorted({*before["seeds"], *seeds})
-            now |= {"hours": before["hours"]} if "hours" in before else {}
+            if "hours" in before:
+                now["hours"] = before["hours"]
             changed = {name: version for name, version in before["versions"].items() if now["versions"].get(name) != version}
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UserError(f"{path} is damaged: {type(error).__name__}: {error}") from None
@@ -1257,7 +1258,7 @@ def description_of(folder: Path) -> dict:
 
 def cost(description: dict) -> str:
     """What the runs have cost, as far as it is known."""
-    hours = [hours for arms in description.get("hours", {}).values() for seeds in arms.values() for hours in seeds.values()]
+    hours = [value for arms in description.get("hours", {}).values() for seeds in arms.values() for value in seeds.values()]
     if not hours:
         return ""
     steps = len(hours) * description["total_timesteps"]

@@ -1011,13 +1011,8 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
     def save_checkpoint() -> None:
         replay.save(replay_path)
         os.fsync(metrics.file.fileno())
-        names = (
-            ("fault_counts", "faults_in_a_row", "prior_faults", "prior_faults_in_a_row")
-            if taught
-            else ("elapsed_steps", "prior_faults", "prior_faults_in_a_row")
-            if masked
-            else ()
-        )
+        names = ["prior_faults", "prior_faults_in_a_row"] if masked else []
+        names += ["fault_counts", "faults_in_a_row"] if taught else ["elapsed_steps"] if masked else []
         state = {
             "global_step": global_step,
             "csv_bytes": metrics.file.tell(),

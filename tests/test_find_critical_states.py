@@ -564,7 +564,7 @@ class TestSecondRound:
 
     def test_the_second_answer_becomes_the_table_and_the_first_is_kept_beside_it(self, trajectories, env, tmp_path):
         first, _ = find(trajectories, env, tmp_path / "one", *GOOD)
-        rows = [self.HARMED, row(1, 0, 0), row(2, 3, 2)]
+        rows = [self.HARMED, row(1, 0, 0), row(2, 3, 2, 0.75)]
         table, _ = self.find(trajectories, env, tmp_path / "two", rows, *GOOD, *ROUND_2)
         for old, new in (("table.json", "table-1.json"), ("critical.py", "critical-1.py")):
             assert (tmp_path / "one" / old).read_bytes() == (tmp_path / "two" / new).read_bytes()
@@ -588,7 +588,7 @@ class TestSecondRound:
         assert len(first) == kept["first_round"]["table"]["states"] == 3
 
     def test_the_prompt_tells_what_each_entry_was_worth_and_what_the_agent_does_now(self, trajectories, env, tmp_path):
-        rows = [self.HARMED, row(1, 3, 2), self.HELPED]
+        rows = [self.HARMED, row(1, 3, 2, 0.75), self.HELPED]
         keep = STATES_2.replace('"analysis"', '"keep": [], "analysis"')
         _, backend = self.find(trajectories, env, tmp_path, rows, *GOOD, keep, *ROUND_2[1:])
         prompt = backend.prompts[4]

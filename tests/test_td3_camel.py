@@ -306,6 +306,21 @@ def test_a_prior_that_always_fails_is_dropped(train, tmp_path):
     assert json.loads((run_dir / "summary.json").read_text())["verdict"] == "broken was never played; dropped: it failed."
 
 
+@pytest.mark.filterwarnings("ignore:.*the prior.*:UserWarning")
+def test_faults_are_counted_on_by_a_resumed_run(train, td3_camel, tmp_path):
+    (tmp_path / "moody.py").write_text(
+        "import math\n\ndef policy(obs):\n    return [0.1 / (math.sin(1e3 * obs[0]) > -0.8), 0.0]\n"
+    )
+    run_dir = train(
+        *("--env-id", "llmwrappers-tests/Reach-v0", "--prior", str(tmp_path / "moody.py"), "--total-timesteps", "350"),
+        *("--mask-fraction", "1.0", "--checkpoint-every", "200"),
+    )
+    before = metrics_of(run_dir)
+    assert last_value(run_dir, "mask/prior_faults") > 0
+    td3_camel.main(["--resume", str(run_dir)])
+    assert metrics_of(run_dir) == before
+
+
 def test_the_replay_holds_native_units(train, td3_camel):
     """Pendulum's torques lie in [-2, 2]: an interval's half-width is 0.3 * 2 where the mask applied, and else 2."""
     run_dir = train(
