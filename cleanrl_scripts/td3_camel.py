@@ -1,6 +1,8 @@
 # TD3 guided by a policy that an LLM wrote: CAMEL (arXiv 2502.11896) on CleanRL's td3_continuous_action.py, in one file.
 #
 #   for every episode: which prior masks it, if any            a competition decides, by returns; ever fewer are masked
+#   learn without a prior for a while: has the agent come half-way to the best one by itself?
+#       no: that one teaches; for a while the actor only copies it;  yes: none does, the actor descends -Q as in TD3
 #   for every step:
 #       x = actor(obs) + noise                                 x in [-1, 1]; before learning starts x is random
 #       next_obs, reward = env.step(x)                         LLMActionMask clips it into the interval around the prior's
@@ -109,7 +111,7 @@ class Args:
     exploration_noise: float = 0.1
     """the scale of exploration noise, a fraction as above"""
     learning_starts: int = int(25e3)
-    """timestep to start learning; in our form the actor only copies the prior until twice as many"""
+    """timestep to start learning; in our form the agent then learns alone for half as many, and copies the prior for as many"""
     policy_frequency: int = 2
     """the frequency of training policy (delayed)"""
     noise_clip: float = 0.5
@@ -134,10 +136,6 @@ class Args:
     with none)"""
     gate: Literal["step", "episode"] = "step"
     """how often it is drawn whether the mask applies, in the paper's form; in ours, once an episode"""
-
-
-# How strongly the champion pulls: about as strongly as the data do in TD3+BC.
-CHAMPION_PULL = 0.05
 
 
 class UserError(Exception):
@@ -340,15 +338,17 @@ class MLP:
             if output is not self.outputs[-1]:
                 if self.norm:
                     self._normalize(layer)
-                output.relu_()
+                else:
+                    output.relu_()
         return hidden
 
     def _normalize(self, layer: int) -> None:
+        """The layer norm and the ReLU after it; backward needs the output of both."""
         output, normed, deviation = self.outputs[layer], self.normed[layer], self.deviations[layer]
-        output.sub_(output.mean(dim=1, keepdim=True))
-        torch.mul(output, output, out=normed)
-        torch.mean(normed, dim=1, keepdim=True, out=deviation).add_(1e-5).rsqrt_()
-        normed.copy_(output.mul_(deviation))
+        torch.sub(output, output.mean(dim=1, keepdim=True), out=normed)
+        torch.mul(normed, normed, out=output)
+        torch.mean(output, dim=1, keepdim=True, out=deviation).add_(1e-5).rsqrt_()
+        torch.clamp_min(normed.mul_(deviation), 0.0, out=output)
 
     def backward(self, inputs: torch.Tensor, delta: torch.Tensor) -> None:
         """Writes the parameters' gradient, given the loss's gradient (n, out, batch) at the output of the last forward."""
@@ -372,7 +372,7 @@ class MLP:
         torch.ops.aten.threshold_backward.grad_input(below, hidden, 0, grad_input=below)
         if self.norm:
             normed, deviation = self.normed[layer - 1], self.deviations[layer - 1]
-            along = (below * normed).mean(dim=1, keepdim=True)
+            along = torch.mul(below, normed, out=hidden).mean(dim=1, keepdim=True)  # nobody needs hidden any more
             below.sub_(below.mean(dim=1, keepdim=True)).addcmul_(normed, along, value=-1.0).mul_(deviation)
         return below
 
@@ -491,7 +491,7 @@ class TD3:
         self.challenger, self.champion = (MLP(1, actor_sizes, args.batch_size, device) for _ in range(2))
         self.has_champion = False
         self.teacher: int | None = None  # whose advice pulls the actor
-        self.prior_pull = 0.0
+        self.prior_pull = self.champion_pull = 0.0
         self.act, self.challenger_act, self.champion_act = (Actor(n) for n in (self.actor, self.challenger, self.champion))
         self.losses: dict[str, float] = {}
 
@@ -556,7 +556,7 @@ class TD3:
             if self.teacher is not None:
                 pulls.append((self.prior_pull, self.advice[self.teacher]))
             if self.has_champion:
-                pulls.append((CHAMPION_PULL, self.champion.forward(self.observation)[0].tanh_()))
+                pulls.append((self.champion_pull, self.champion.forward(self.observation)[0].tanh_()))
             if pulls:
                 delta.div_(values.abs().mean())
             for pull, advice in pulls:
@@ -570,6 +570,12 @@ class TD3:
             self.act.refresh()
             self.target_actor.flat.lerp_(self.actor.flat, args.tau)
             self.target_critics.flat.lerp_(self.critics.flat, args.tau)
+
+    def forget_actor(self) -> None:
+        """Begins the actor anew: one that has learned to saturate its tanh would copy slowly."""
+        self.actor.initialize(self.rng)
+        self.target_actor.flat.copy_(self.actor.flat)
+        self.actor_optimizer = Adam(self.actor, self.args.learning_rate)
 
     def challenge(self) -> None:
         """Makes the actor, as it is now, the challenger, which stays as it is while it is tried."""
@@ -850,24 +856,37 @@ def interval(info: dict, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray,
 
 
 class Trials:
-    """Lets go of the prior as the actor's own returns allow.
+    """Decides whether the best prior teaches, and lets go of it as the actor's own returns allow.
 
-    A trial is five unmasked episodes, all played by the actor as it was at the first. It passes unless their mean lies below
-    that of the best trial so far (at first, of the masked episodes of the best prior) by more than a twentieth of what the best
-    is above an untaught agent, and by more than chance explains in 15 of 100 trials. The first that passes is the best so far,
-    and so is each that lies above it. Each that passes weakens the prior's pull, until it is let go for good; each that fails
-    strengthens it.
+    It teaches if the agent, which has learned alone until then, has come less than half of the way from random actions to
+    it: a prior that the agent would soon leave behind is in its way. Then a trial is five unmasked episodes, all played by
+    the actor as it was at the first, two of them without exploration noise. It passes unless their mean lies below that of
+    the best trial so far (at first, of the masked episodes of the best prior) by more than a twentieth of what the best is
+    above an untaught agent, and by more than chance explains in 15 of 100 trials. The first that passes is the best so far,
+    and so is each that lies above it. Each that passes weakens the pull of the prior, until it is let go for good, and that
+    of the champion; each that fails strengthens the first, and gives the second its full strength back.
     """
 
-    EPISODES = 5
+    ALONE_EPISODES, EPISODES = 3, 5
     TOLERANCE = 0.05
     WEAKEST, STRONGEST = 0.001, 0.2
+    CHAMPION = 0.05  # its pull at the strongest: about that of the data in TD3+BC
 
     def __init__(self):
+        self.alone, self.trial = DiscountedReturns(), DiscountedReturns()
+        self.copying_from: int | None = None  # the step at which it was decided
         self.best: DiscountedReturns | None = None
-        self.trial = DiscountedReturns()
-        self.prior_pull = self.STRONGEST
+        self.prior_pull, self.champion_pull = self.STRONGEST, self.CHAMPION
         self.passed = 0
+
+    def begin(self, global_step: int, prior: DiscountedReturns | None, untaught: DiscountedReturns) -> bool:
+        """Decides whether a prior with these returns teaches from here on."""
+        self.copying_from = global_step
+        gain_alone = max(self.alone.mean - untaught.mean, 0.0)
+        teaches = prior is not None and prior.mean - untaught.mean > 2.0 * gain_alone
+        if not teaches:
+            self.prior_pull = 0.0
+        return teaches
 
     def record(self, episodic_return: float, best: DiscountedReturns, untaught_return: float) -> bool:
         """Takes in the return of an episode of the challenger; True if it ends a trial that passes."""
@@ -882,17 +901,21 @@ class Trials:
         if passes:
             if self.best is None or trial.mean > self.best.mean:
                 self.best = trial
+            self.champion_pull *= 0.8
             self.passed += 1
             self.prior_pull = 0.4 * self.prior_pull if self.prior_pull > self.WEAKEST else 0.0
         else:
             self.prior_pull = min(1.5 * self.prior_pull, self.STRONGEST)
+            self.champion_pull = self.CHAMPION
         return passes
 
     def state(self) -> list:
-        return [self.trial.state(), self.best and self.best.state(), self.prior_pull, self.passed]
+        returns = [self.alone.state(), self.trial.state(), self.best and self.best.state()]
+        return [*returns, self.copying_from, self.prior_pull, self.champion_pull, self.passed]
 
     def load_state(self, state: list) -> None:
-        trial, best, self.prior_pull, self.passed = state
+        alone, trial, best, self.copying_from, self.prior_pull, self.champion_pull, self.passed = state
+        self.alone.load_state(alone)
         self.trial.load_state(trial)
         if best is not None:
             self.best = DiscountedReturns()
@@ -921,10 +944,10 @@ def main(argv: list[str] | None = None) -> None:
             "episodes may never end, register it with max_episode_steps",
             flush=True,
         )
-    if args.prior != "none" and args.form == "taught" and 2 * args.learning_starts >= args.total_timesteps:
+    if args.prior != "none" and args.form == "taught" and 2.5 * args.learning_starts >= args.total_timesteps:
         print(
-            f"note: the actor only copies the prior until step {2 * args.learning_starts}, twice --learning-starts, and the "
-            f"run ends at {args.total_timesteps}: nothing else will be learned",
+            f"note: the actor only copies the prior until about step {2.5 * args.learning_starts:.0f}, 2.5 times "
+            f"--learning-starts, and the run ends at {args.total_timesteps}: nothing else will be learned",
             flush=True,
         )
     if args.prior != "none" and args.form == "paper":
@@ -1057,24 +1080,34 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
             if competition:
                 mask_epsilon = max(1.0 - global_step / mask_steps, 0.0) if mask_steps > 0 else 0.0
                 if global_step >= args.learning_starts and competition.untaught is None and competition.episodes[None] > 0:
-                    competition.begin_teaching()
+                    competition.begin_learning()
                 prior, teacher = competition.choose(rng, mask_epsilon), competition.leader
-                # A prior that is no better than random actions teaches nothing.
                 untaught = competition.untaught or competition.returns[None]
-                is_worse = untaught.count > 0 and teacher and competition.returns[teacher].mean <= untaught.mean
-                if is_worse or trials.prior_pull == 0.0:
+                # The agent learns alone at first, then shows how far it has come; that decides whether it is taught.
+                all_played = mask_epsilon == 0 or all(competition.episodes[name] > 0 for name in competition.alive)
+                shows = trials.copying_from is None and global_step >= 1.5 * args.learning_starts and all_played
+                if shows and trials.alone.count == trials.ALONE_EPISODES:
+                    shows = False
+                    if trials.begin(global_step, teacher and competition.returns[teacher], untaught):
+                        td3.forget_actor()
+                if shows:
+                    prior = None
+                if trials.copying_from is None or trials.prior_pull == 0.0:
                     teacher = None
                 td3.teacher = candidates.index(teacher) if teacher else None
-                td3.prior_pull = trials.prior_pull
+                td3.prior_pull, td3.champion_pull = trials.prior_pull, trials.champion_pull
                 asked = competition.alive if mask_epsilon > 0 else [teacher] if teacher else []
                 env.set_wrapper_attr("asked", list(asked), force=False)
                 set_mask(env, args, prior)
                 # While the actor only copies, its episodes say nothing of what it has learned.
-                if prior is None and global_step >= 2 * args.learning_starts:
+                copied = trials.copying_from is not None and global_step >= trials.copying_from + args.learning_starts
+                if prior is None and copied:
                     best = trials.best or (competition.returns[teacher] if teacher else None)
                 if best and trials.trial.count == 0:
                     td3.challenge()
             act = td3.challenger_act if best else td3.act
+            # Every other episode of a trial is played as the champion is evaluated: what wins by its noise may fall without.
+            exploration_noise = 0.0 if best and trials.trial.count % 2 else args.exploration_noise
             observation, info = env.reset(seed=int(rng.integers(2**31)))
             observation = observation.astype(np.float32)
             center, half_width = interval(info if not taught else {}, space.low, space.high)
@@ -1082,16 +1115,16 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
             episodic_return, episodic_length, masked_steps, widths, done = 0.0, 0, 0, 0.0, False
             while not done and global_step < args.total_timesteps:
                 warming = global_step < args.learning_starts
-                copying = td3.teacher is not None and global_step < 2 * args.learning_starts
-                # While the actor is random, or only copies its teacher, the mask is around a prior that plays by itself.
-                if prior is not None and (warming or copying):
+                copying = td3.teacher is not None and not copied
+                # Until the actor has copied its teacher, the mask is around a prior that plays by itself.
+                if prior is not None and (warming or copying or trials.copying_from is None):
                     x = advice[candidates.index(prior)] + rng.uniform(-0.5, 0.5, action_dim) * args.radius
                     x = np.nan_to_num(x).clip(-1.0, 1.0).astype(np.float32)
                 elif warming:
                     x = rng.uniform(-1.0, 1.0, action_dim).astype(np.float32)
                 else:
                     x = act(observation)
-                    x += args.exploration_noise * rng.standard_normal(action_dim, dtype=np.float32)
+                    x += exploration_noise * rng.standard_normal(action_dim, dtype=np.float32)
                     x = np.minimum(np.maximum(x, -1.0), 1.0)
                 if masked:
                     masked_steps += info["mask_active"]
@@ -1134,9 +1167,12 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
                         competition.drop(name, "it failed")
                     if mask_epsilon > 0:
                         competition.record(prior, episodic_return)
+                    if shows:
+                        trials.alone.add(episodic_return)
                     if best and trials.record(episodic_return, best, untaught.mean):
                         td3.crown()
                     values |= {"trials/passed": trials.passed, "trials/prior_pull": trials.prior_pull}
+                    values["trials/champion_pull"] = trials.champion_pull
                     values |= worth_of(competition, prior)
                 values["charts/SPS"] = progress.steps_per_second(global_step)
                 metrics.log(global_step, values)

@@ -18,7 +18,7 @@ class PriorCompetition:
       worth is measured against it;
     - else the arm that Thompson sampling picks: the greatest of one draw from ``Normal(mean_i, variance_i / count_i)`` each.
 
-    None's five end early if ``begin_teaching`` is called. The agent changes, so means, variances and counts are discounted
+    None's five end early if ``begin_learning`` is called. The agent changes, so means, variances and counts are discounted
     (discounted Thompson sampling, Raj and Kalyani, arXiv 1707.09727): they remember about the last ``1 / (1 - discount)``
     episodes of an arm.
 
@@ -101,7 +101,7 @@ class PriorCompetition:
         self.alive.remove(candidate)
         self.dropped[candidate] = why
 
-    def begin_teaching(self) -> None:
+    def begin_learning(self) -> None:
         """Keeps the returns of None so far as those of an untaught agent; what candidates are worth is measured by them.
 
         An agent that learns from a prior comes to be as good as it, which does not make the prior worthless.
@@ -154,7 +154,7 @@ class PriorCompetition:
             self.episodes[arm] = episodes
             self.returns[arm].load_state(returns)
         if state["untaught"] is not None:
-            self.begin_teaching()
+            self.begin_learning()
             assert self.untaught is not None
             self.untaught.load_state(state["untaught"])
 

@@ -84,7 +84,7 @@ def test_a_candidate_is_measured_by_the_agent_that_it_has_not_taught():
     competition, rng = PriorCompetition(["prior"]), np.random.default_rng(0)
     for episode in range(60):
         if episode == 20:
-            competition.begin_teaching()
+            competition.begin_learning()
         arm = competition.choose(rng)
         competition.record(arm, rng.normal(10.0 if arm or episode >= 20 else 0.0, 1.0))
     worth, low, high = competition.worth("prior")
@@ -97,7 +97,7 @@ def test_a_candidate_is_measured_by_the_agent_that_it_has_not_taught():
 def test_a_short_mask_is_not_spent_on_episodes_without_it():
     competition, rng = PriorCompetition(["prior"]), np.random.default_rng(0)
     competition.record(competition.choose(rng), 0.0)
-    competition.begin_teaching()
+    competition.begin_learning()
     assert competition.choose(rng) == "prior"
 
 
