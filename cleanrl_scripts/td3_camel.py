@@ -875,6 +875,7 @@ class Trials:
     def __init__(self):
         self.alone, self.trial = DiscountedReturns(), DiscountedReturns()
         self.copying_from: int | None = None  # the step at which it was decided
+        self.decision = ""
         self.best: DiscountedReturns | None = None
         self.prior_pull, self.champion_pull = self.STRONGEST, self.CHAMPION
         self.passed = 0
@@ -886,6 +887,9 @@ class Trials:
         teaches = prior is not None and prior.mean - untaught.mean > 2.0 * gain_alone
         if not teaches:
             self.prior_pull = 0.0
+        best = f"the best prior returned {prior.mean:.1f}" if prior is not None else "there was no prior"
+        then = "that began to teach it" if teaches else "it was left to learn alone"
+        self.decision = f"At step {global_step}, when the agent alone returned {self.alone.mean:.1f} and {best}, {then}."
         return teaches
 
     def record(self, episodic_return: float, best: DiscountedReturns, untaught_return: float) -> bool:
@@ -911,10 +915,10 @@ class Trials:
 
     def state(self) -> list:
         returns = [self.alone.state(), self.trial.state(), self.best and self.best.state()]
-        return [*returns, self.copying_from, self.prior_pull, self.champion_pull, self.passed]
+        return [*returns, self.copying_from, self.decision, self.prior_pull, self.champion_pull, self.passed]
 
     def load_state(self, state: list) -> None:
-        alone, trial, best, self.copying_from, self.prior_pull, self.champion_pull, self.passed = state
+        alone, trial, best, self.copying_from, self.decision, self.prior_pull, self.champion_pull, self.passed = state
         self.alone.load_state(alone)
         self.trial.load_state(trial)
         if best is not None:
@@ -1186,7 +1190,7 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
             write_atomically(run_dir / "model.pt", serialize({"env_id": args.env_id, **network}))
         summary = {"global_step": global_step, "seconds": round(progress.seconds, 1), **evaluate_now()}
         if competition:
-            summary["verdict"] = competition.verdict()
+            summary["verdict"] = f"{competition.verdict()}\n{trials.decision}".strip()
             progress.print(summary["verdict"])
         write_atomically(run_dir / "summary.json", json.dumps(summary, indent=2).encode())  # the run has finished
         metrics.close()

@@ -3,6 +3,7 @@
 import copy
 import csv
 import json
+import re
 import resource
 import signal
 import subprocess
@@ -240,11 +241,12 @@ def test_candidates_compete_and_the_run_ends_with_what_they_were_worth(train, tm
     )
     verdict = json.loads((run_dir / "summary.json").read_text())["verdict"]
     assert verdict in capsys.readouterr().out
-    away, good = verdict.splitlines()
+    away, good, teaching = verdict.splitlines()
     assert away.startswith("away ")
     assert "less than that of an untaught agent" in away
     assert good.startswith("good ")
     assert last_value(run_dir, "worth/good_low") <= last_value(run_dir, "worth/good") <= last_value(run_dir, "worth/good_high")
+    assert re.fullmatch(r"At step \d+, when the agent alone returned -\d.*, it was left to learn alone.", teaching)
     assert last_value(run_dir, "eval/episodic_return") > -3.0
 
 
@@ -318,7 +320,9 @@ def test_a_prior_that_always_fails_is_dropped(train, tmp_path):
             *("--env-id", "llmwrappers-tests/Reach-v0", "--prior", str(tmp_path / "broken.py"), "--total-timesteps", "600"),
             *("--mask-fraction", "1.0"),
         )
-    assert json.loads((run_dir / "summary.json").read_text())["verdict"] == "broken was never played; dropped: it failed."
+    never, teaching = json.loads((run_dir / "summary.json").read_text())["verdict"].splitlines()
+    assert never == "broken was never played; dropped: it failed."
+    assert "and there was no prior, it was left to learn alone." in teaching
 
 
 @pytest.mark.filterwarnings("ignore:.*the prior.*:UserWarning")
