@@ -2,7 +2,7 @@
 #
 #   for every episode: which prior masks it, if any            a competition decides, by returns; ever fewer are masked
 #   learn without a prior for a while: has the agent come half-way to the best one by itself?
-#       no: that one teaches; for a while the actor only copies it;  yes: none does, the actor descends -Q as in TD3
+#       no: that one teaches; for a while the actor only copies it;  yes: all are dropped, what is left is TD3
 #   for every step:
 #       x = actor(obs) + noise                                 x in [-1, 1]; before learning starts x is random
 #       next_obs, reward = env.step(x)                         LLMActionMask clips it into the interval around the prior's
@@ -859,12 +859,13 @@ class Trials:
     """Decides whether the best prior teaches, and lets go of it as the actor's own returns allow.
 
     It teaches if the agent, which has learned alone until then, has come less than half of the way from random actions to
-    it: a prior that the agent would soon leave behind is in its way. Then a trial is five unmasked episodes, all played by
-    the actor as it was at the first, two of them without exploration noise. It passes unless their mean lies below that of
-    the best trial so far (at first, of the masked episodes of the best prior) by more than a twentieth of what the best is
-    above an untaught agent, and by more than chance explains in 15 of 100 trials. The first that passes is the best so far,
-    and so is each that lies above it. Each that passes weakens the pull of the prior, until it is let go for good, and that
-    of the champion; each that fails strengthens the first, and gives the second its full strength back.
+    it: a prior that the agent would soon leave behind is in its way, so else all are dropped. Then a trial is five unmasked
+    episodes, all played by the actor as it was at the first, two of them without exploration noise. It passes unless their
+    mean lies below that of the best trial so far (at first, of the masked episodes of the best prior) by more than a
+    twentieth of what the best is above an untaught agent, and by more than chance explains in 15 of 100 trials. The first
+    that passes is the best so far, and so is each that lies above it. Each that passes weakens the pull of the prior, until
+    it is let go for good, and that of the champion; each that fails strengthens the first, and gives the second its full
+    strength back.
     """
 
     ALONE_EPISODES, EPISODES = 3, 5
@@ -885,10 +886,8 @@ class Trials:
         self.copying_from = global_step
         gain_alone = max(self.alone.mean - untaught.mean, 0.0)
         teaches = prior is not None and prior.mean - untaught.mean > 2.0 * gain_alone
-        if not teaches:
-            self.prior_pull = 0.0
-        best = f"the best prior returned {prior.mean:.1f}" if prior is not None else "there was no prior"
-        then = "that began to teach it" if teaches else "it was left to learn alone"
+        best = f"the best prior returned {prior.mean:.1f}" if prior is not None else "no prior was left"
+        then = "that began to teach it" if teaches else "it was left alone"
         self.decision = f"At step {global_step}, when the agent alone returned {self.alone.mean:.1f} and {best}, {then}."
         return teaches
 
@@ -1094,6 +1093,10 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
                     shows = False
                     if trials.begin(global_step, teacher and competition.returns[teacher], untaught):
                         td3.forget_actor()
+                    else:
+                        prior = teacher = None
+                        for name in list(competition.alive):
+                            competition.drop(name, "the agent alone was half-way there")
                 if shows:
                     prior = None
                 if trials.copying_from is None or trials.prior_pull == 0.0:
