@@ -1,7 +1,7 @@
 # TD3 guided by a policy that an LLM wrote: CAMEL (arXiv 2502.11896) on CleanRL's td3_continuous_action.py, in one file.
 #
 #   for every episode: which prior masks it, if any            a competition decides, by returns; ever fewer are masked
-#   learn without a prior for a while: has the agent come half-way to the best one by itself?
+#   learn without a prior for a while: has the agent come two thirds of the way to the best one?
 #       no: that one teaches; for a while the actor only copies it;  yes: all are dropped, what is left is TD3
 #   for every step:
 #       x = actor(obs) + noise                                 x in [-1, 1]; before learning starts x is random
@@ -858,14 +858,14 @@ def interval(info: dict, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray,
 class Trials:
     """Decides whether the best prior teaches, and lets go of it as the actor's own returns allow.
 
-    It teaches if the agent, which has learned alone until then, has come less than half of the way from random actions to
-    it: a prior that the agent would soon leave behind is in its way, so else all are dropped. Then a trial is five unmasked
-    episodes, all played by the actor as it was at the first, two of them without exploration noise. It passes unless their
-    mean lies below that of the best trial so far (at first, of the masked episodes of the best prior) by more than a
-    twentieth of what the best is above an untaught agent, and by more than chance explains in 15 of 100 trials. The first
-    that passes is the best so far, and so is each that lies above it. Each that passes weakens the pull of the prior, until
-    it is let go for good, and that of the champion; each that fails strengthens the first, and gives the second its full
-    strength back.
+    It teaches if the agent, which has learned alone until then, has come less than two thirds of the way from random actions
+    to it: a prior that the agent would soon leave behind is in its way, so else all are dropped. Then a trial is five
+    unmasked episodes, all played by the actor as it was at the first, two of them without exploration noise. It passes
+    unless their mean lies below that of the best trial so far (at first, of the masked episodes of the best prior) by more
+    than a twentieth of what the best is above an untaught agent, and by more than chance explains in 15 of 100 trials. The
+    first that passes is the best so far, and so is each that lies above it. Each that passes weakens the pull of the prior,
+    until it is let go for good, and that of the champion; each that fails strengthens the first, and gives the second its
+    full strength back.
     """
 
     ALONE_EPISODES, EPISODES = 3, 5
@@ -885,7 +885,7 @@ class Trials:
         """Decides whether a prior with these returns teaches from here on."""
         self.copying_from = global_step
         gain_alone = max(self.alone.mean - untaught.mean, 0.0)
-        teaches = prior is not None and prior.mean - untaught.mean > 2.0 * gain_alone
+        teaches = prior is not None and prior.mean - untaught.mean > 1.5 * gain_alone
         best = f"the best prior returned {prior.mean:.1f}" if prior is not None else "no prior was left"
         then = "that began to teach it" if teaches else "it was left alone"
         self.decision = f"At step {global_step}, when the agent alone returned {self.alone.mean:.1f} and {best}, {then}."
@@ -1096,7 +1096,7 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
                     else:
                         prior = teacher = None
                         for name in list(competition.alive):
-                            competition.drop(name, "the agent alone was half-way there")
+                            competition.drop(name, "the agent alone was almost there")
                 if shows:
                     prior = None
                 if trials.copying_from is None or trials.prior_pull == 0.0:

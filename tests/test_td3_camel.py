@@ -291,9 +291,9 @@ def test_a_trial_that_cannot_be_compared_by_an_interval_is_by_its_mean(td3_camel
     assert [trials.record(1900.0 + k, best, untaught_return=0.0) for k in range(5)] == [False] * 4 + [True]
 
 
-@pytest.mark.parametrize(("prior", "alone", "teaches"), [(10.0, 4.0, True), (10.0, 6.0, False), (-1.0, -5.0, False)])
+@pytest.mark.parametrize(("prior", "alone", "teaches"), [(10.0, 6.0, True), (10.0, 7.0, False), (-1.0, -5.0, False)])
 def test_a_prior_teaches_an_agent_that_would_not_soon_leave_it_behind(td3_camel, prior, alone, teaches):
-    """Random actions return 0; the prior has to be twice as far above them as what the agent learned alone."""
+    """Random actions return 0; the prior has to be 1.5 times as far above them as what the agent learned alone."""
     trials = td3_camel.Trials()
     returns = [td3_camel.DiscountedReturns() for _ in range(2)]
     for kept, mean in zip((*returns, trials.alone), (prior, 0.0, alone), strict=True):
@@ -306,7 +306,7 @@ def test_a_prior_teaches_an_agent_that_would_not_soon_leave_it_behind(td3_camel,
     ("code", "why"),
     [
         ("return [10.0 * obs[0], 10.0 * obs[1]]", "the agent without it is better"),
-        ("return [0.0, 0.0]", "the agent alone was half-way there"),
+        ("return [0.0, 0.0]", "the agent alone was almost there"),
     ],
 )
 def test_a_prior_that_is_not_worth_copying_is_dropped(train, tmp_path, code, why):
