@@ -577,6 +577,14 @@ class TD3:
         self.target_actor.flat.copy_(self.actor.flat)
         self.actor_optimizer = Adam(self.actor, self.args.learning_rate)
 
+    def become_plain(self) -> None:
+        """Begins everything anew, as TD3 without a prior, whose critics have no layer norm."""
+        self.forget_actor()
+        self.critics.norm = self.target_critics.norm = self.first_critic.norm = False
+        self.critics.initialize(self.rng)
+        self.target_critics.flat.copy_(self.critics.flat)
+        self.critic_optimizer = Adam(self.critics, self.args.learning_rate)
+
     def challenge(self) -> None:
         """Makes the actor, as it is now, the challenger, which stays as it is while it is tried."""
         self.challenger.flat.copy_(self.actor.flat)
@@ -599,6 +607,7 @@ class TD3:
             "challenger": self.challenger.flat,
             "champion": self.champion.flat,
             "has_champion": self.has_champion,
+            "norm": self.critics.norm,
             "optimizers": [(adam.mean, adam.square, adam.steps) for adam in (self.actor_optimizer, self.critic_optimizer)],
             "losses": self.losses,
         }
@@ -610,6 +619,7 @@ class TD3:
             for tensor, value in zip((adam.mean, adam.square, adam.steps), saved, strict=True):
                 tensor.copy_(value)
         self.has_champion, self.losses = state["has_champion"], state["losses"]
+        self.critics.norm = self.target_critics.norm = self.first_critic.norm = state["norm"]
         for act in (self.act, self.challenger_act, self.champion_act):
             act.refresh()
 
@@ -860,12 +870,12 @@ class Trials:
 
     It teaches if the agent, which has learned alone until then, has come less than two thirds of the way from random actions
     to it: a prior that the agent would soon leave behind is in its way, so else all are dropped. Then a trial is five
-    unmasked episodes, all played by the actor as it was at the first, two of them without exploration noise. It passes
-    unless their mean lies below that of the best trial so far (at first, of the masked episodes of the best prior) by more
-    than a twentieth of what the best is above an untaught agent, and by more than chance explains in 15 of 100 trials. The
-    first that passes is the best so far, and so is each that lies above it. Each that passes weakens the pull of the prior,
-    until it is let go for good, and that of the champion; each that fails strengthens the first, and gives the second its
-    full strength back.
+    unmasked episodes, all played by the actor as it was at the first, two of them without exploration noise. Its actor
+    becomes the champion unless their mean lies below that of the best trial so far (at first, of the masked episodes of the
+    best prior) by more than a twentieth of what the best is above an untaught agent. The first champion's trial is the best
+    so far, and so is each that lies above it. A trial passes, moreover, if it lies below by no more than chance explains in
+    15 of 100 trials. Each that passes weakens the pull of the prior, until it is let go for good, and that of the champion;
+    each that fails strengthens the first, and gives the second its full strength back.
     """
 
     ALONE_EPISODES, EPISODES = 3, 5
@@ -892,17 +902,17 @@ class Trials:
         return teaches
 
     def record(self, episodic_return: float, best: DiscountedReturns, untaught_return: float) -> bool:
-        """Takes in the return of an episode of the challenger; True if it ends a trial that passes."""
+        """Takes in the return of an episode of the challenger; True if it ends a trial that makes it the champion."""
         self.trial.add(episodic_return)
         if self.trial.count < self.EPISODES:
             return False
         trial, self.trial = self.trial, DiscountedReturns()
         margin, _, high = difference(trial, best, error_rate=0.3)
+        tolerated = -self.TOLERANCE * max(best.mean - untaught_return, 0.0)
+        wins = margin >= tolerated
         # Without an interval, of too few episodes to compare with, the means have to do.
-        margin = high if math.isfinite(high) else margin
-        passes = margin >= -self.TOLERANCE * max(best.mean - untaught_return, 0.0)
-        if passes:
-            if self.best is None or trial.mean > self.best.mean:
+        if wins or tolerated <= high < math.inf:
+            if wins and (self.best is None or trial.mean > self.best.mean):
                 self.best = trial
             self.champion_pull *= 0.8
             self.passed += 1
@@ -910,7 +920,7 @@ class Trials:
         else:
             self.prior_pull = min(1.5 * self.prior_pull, self.STRONGEST)
             self.champion_pull = self.CHAMPION
-        return passes
+        return wins
 
     def state(self) -> list:
         returns = [self.alone.state(), self.trial.state(), self.best and self.best.state()]
@@ -925,14 +935,105 @@ class Trials:
             self.best.load_state(best)
 
 
-def worth_of(competition: PriorCompetition, prior: str | None) -> dict[str, float]:
-    """The metrics of what each candidate is worth, where the last episode, under a prior or none, has changed it."""
-    values = {}
-    for name in [name for name in (competition.candidates if prior is None else [prior]) if competition.episodes[name]]:
-        for end, value in zip(("", "_low", "_high"), competition.worth(name), strict=True):
-            if math.isfinite(value):
-                values[f"worth/{name}{end}"] = value
-    return values
+class Guidance:
+    """What our form decides between episodes: which prior masks the next, who teaches, whether the champion is challenged.
+
+    The agent is random until learning starts. It learns alone for half as many steps, shows what it can do, and is taught or
+    not. If so, it copies its teacher for as many steps as it was random, and then its unmasked episodes are trials.
+    """
+
+    def __init__(self, args: Args, candidates: list[str], td3: TD3):
+        self.args, self.td3 = args, td3
+        self.competition, self.trials = PriorCompetition(candidates), Trials()
+        self.mask_steps = args.mask_fraction * args.total_timesteps
+
+    @property
+    def untaught(self) -> DiscountedReturns:
+        return self.competition.untaught or self.competition.returns[None]
+
+    def begin_episode(self, global_step: int, rng: np.random.Generator) -> None:
+        competition, trials, warm_up = self.competition, self.trials, self.args.learning_starts
+        self.mask_epsilon = max(1.0 - global_step / self.mask_steps, 0.0) if self.mask_steps > 0 else 0.0
+        if global_step >= warm_up and competition.untaught is None and competition.episodes[None] > 0:
+            competition.begin_learning()
+        self.prior = competition.choose(rng, self.mask_epsilon)  # whose mask is on; None: nobody's
+        all_played = self.mask_epsilon == 0 or all(competition.episodes[name] > 0 for name in competition.alive)
+        self.shows = trials.copying_from is None and global_step >= 1.5 * warm_up and all_played
+        if self.shows and trials.alone.count == trials.ALONE_EPISODES:
+            self.shows = False
+            self._decide_on_teaching(global_step)
+        elif self.shows:
+            self.prior = None
+
+        alone = trials.copying_from is None
+        copied = trials.copying_from is not None and global_step >= trials.copying_from + warm_up
+        teacher = None if alone or trials.prior_pull == 0.0 else competition.leader
+        self.copying = teacher is not None and not copied
+        # Until the actor has copied its teacher, the mask is around a prior that plays by itself.
+        self.prior_plays = self.prior is not None and (alone or self.copying)
+        # Whose advice is to be stored.
+        self.asked = list(competition.alive) if self.mask_epsilon > 0 else [teacher] if teacher else []
+        self.td3.teacher = competition.candidates.index(teacher) if teacher else None
+        self.td3.prior_pull, self.td3.champion_pull = trials.prior_pull, trials.champion_pull
+        self.rival: DiscountedReturns | None = None  # what a trial, if the episode is part of one, has to match
+        if self.prior is None and copied:
+            self.rival = trials.best or (competition.returns[teacher] if teacher else None)
+        if self.rival and trials.trial.count == 0:
+            self.td3.challenge()
+
+    def _decide_on_teaching(self, global_step: int) -> None:
+        leader = self.competition.leader
+        prior = None if leader is None else self.competition.returns[leader]
+        if self.trials.begin(global_step, prior, self.untaught):
+            self.td3.forget_actor()
+            return
+        self.td3.become_plain()
+        self.prior = None
+        for name in list(self.competition.alive):
+            self.competition.drop(name, "the agent alone was almost there")
+
+    @property
+    def act(self) -> Actor:
+        """Who plays, if no prior does."""
+        return self.td3.challenger_act if self.rival else self.td3.act
+
+    @property
+    def exploration_noise(self) -> float:
+        """Every other episode of a trial is played as the champion is evaluated: what wins by its noise may fall without."""
+        return 0.0 if self.rival and self.trials.trial.count % 2 else self.args.exploration_noise
+
+    def end_episode(self, episodic_return: float, still_asked: list[str]) -> dict[str, float]:
+        """Takes in the episode's return, and which of the priors that were asked did not make fault upon fault; the metrics."""
+        for name in set(self.asked) - set(still_asked):
+            self.competition.drop(name, "it failed")
+        if self.mask_epsilon > 0:
+            self.competition.record(self.prior, episodic_return)
+        if self.shows:
+            self.trials.alone.add(episodic_return)
+        if self.rival and self.trials.record(episodic_return, self.rival, self.untaught.mean):
+            self.td3.crown()
+        values: dict[str, float] = {
+            f"trials/{name}": getattr(self.trials, name) for name in ("passed", "prior_pull", "champion_pull")
+        }
+        # What a candidate is worth changes with its own episodes and, for all of them, with those of none.
+        for name in self.competition.candidates if self.prior is None else [self.prior]:
+            if self.competition.episodes[name] > 0:
+                for end, value in zip(("", "_low", "_high"), self.competition.worth(name), strict=True):
+                    if math.isfinite(value):
+                        values[f"worth/{name}{end}"] = value
+        return values
+
+    def verdict(self) -> str:
+        """What the priors were worth, and whether one taught, in sentences."""
+        return f"{self.competition.verdict()}\n{self.trials.decision}".strip()
+
+    def state(self) -> list:
+        return [self.competition.state(), self.trials.state()]
+
+    def load_state(self, state: list) -> None:
+        competition, trials = state
+        self.competition.load_state(competition)
+        self.trials.load_state(trials)
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -996,8 +1097,7 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
     space = native_action_space(env)
     observation_dim, action_dim = flatdim(env.observation_space), flatdim(space)
     full_center, full_half_width = interval({}, space.low, space.high)
-    competition = PriorCompetition(env.get_wrapper_attr("names")) if taught else None
-    trials, mask_steps = Trials(), args.mask_fraction * args.total_timesteps
+    candidates = env.get_wrapper_attr("names") if taught else []
 
     torch.set_grad_enabled(False)  # every gradient is written out above
     torch.set_flush_denormal(True)  # the moments of dead units decay to denormals, on which Adam takes ten times as long
@@ -1006,9 +1106,9 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
     device = torch.device("cuda" if torch.cuda.is_available() and args.cuda else "cpu")
     hardware = f"cpu, {torch.get_num_threads()} threads, {choose_matmul(args.matmul)}" if device.type == "cpu" else "cuda"
     rng = np.random.default_rng(args.seed)  # every random number of the run but the environments' own
-    candidates = competition.candidates if competition else []
     replay = Replay(min(args.buffer_size, args.total_timesteps), observation_dim, action_dim, len(candidates))
     td3 = TD3(args, replay, observation_dim, action_dim, rng, device)
+    guidance = Guidance(args, candidates, td3) if taught else None
 
     global_step, next_checkpoint, csv_bytes, seconds = 0, args.checkpoint_every, 0, 0.0
     checkpoint_path, replay_path = run_dir / "checkpoint.pt", run_dir / "replay.bin"
@@ -1021,9 +1121,8 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
             rng.bit_generator.state = json.loads(checkpoint["rng"])
             for name, value in checkpoint["mask"].items():
                 env.set_wrapper_attr(name, value, force=False)
-            if competition:
-                competition.load_state(checkpoint["competition"])
-                trials.load_state(checkpoint["trials"])
+            if guidance:
+                guidance.load_state(checkpoint["guidance"])
         except Exception as error:
             raise UserError(f"--resume {run_dir}: its checkpoint is damaged or of another run: {error}") from None
         next_checkpoint = global_step + args.checkpoint_every
@@ -1047,8 +1146,7 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
             "transitions": replay.added,
             "rng": json.dumps(rng.bit_generator.state),
             "mask": {name: env.get_wrapper_attr(name) for name in names},
-            "competition": competition and competition.state(),
-            "trials": trials.state(),
+            "guidance": guidance and guidance.state(),
         }
         write_atomically(checkpoint_path, serialize(state))
 
@@ -1059,8 +1157,8 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
         line = f"eval at global_step {global_step}: return {unmasked:.1f} without the mask"
         if masked:
             # Around the best candidate so far; if all were dropped there is no mask any more, nor a gap.
-            prior = (competition.leader or competition.candidates[0]) if competition else args.prior
-            gone = competition is not None and not competition.alive
+            prior = (guidance.competition.leader or candidates[0]) if guidance else args.prior
+            gone = guidance is not None and not guidance.competition.alive
             with_mask = unmasked if gone else evaluate(eval_env, act, args, prior, f"step-{global_step}-masked")
             values |= {"eval/masked_return": with_mask, "eval/handover_gap": with_mask - unmasked}
             line += f", {with_mask:.1f} with it, handover gap {with_mask - unmasked:.1f}"
@@ -1079,42 +1177,12 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
             evaluate_now()
         last_return = math.nan
         while global_step < args.total_timesteps:
-            prior = best = None  # who masks this episode, and what the challenger has to match in it
-            if competition:
-                mask_epsilon = max(1.0 - global_step / mask_steps, 0.0) if mask_steps > 0 else 0.0
-                if global_step >= args.learning_starts and competition.untaught is None and competition.episodes[None] > 0:
-                    competition.begin_learning()
-                prior, teacher = competition.choose(rng, mask_epsilon), competition.leader
-                untaught = competition.untaught or competition.returns[None]
-                # The agent learns alone at first, then shows how far it has come; that decides whether it is taught.
-                all_played = mask_epsilon == 0 or all(competition.episodes[name] > 0 for name in competition.alive)
-                shows = trials.copying_from is None and global_step >= 1.5 * args.learning_starts and all_played
-                if shows and trials.alone.count == trials.ALONE_EPISODES:
-                    shows = False
-                    if trials.begin(global_step, teacher and competition.returns[teacher], untaught):
-                        td3.forget_actor()
-                    else:
-                        prior = teacher = None
-                        for name in list(competition.alive):
-                            competition.drop(name, "the agent alone was almost there")
-                if shows:
-                    prior = None
-                if trials.copying_from is None or trials.prior_pull == 0.0:
-                    teacher = None
-                td3.teacher = candidates.index(teacher) if teacher else None
-                td3.prior_pull, td3.champion_pull = trials.prior_pull, trials.champion_pull
-                asked = competition.alive if mask_epsilon > 0 else [teacher] if teacher else []
-                env.set_wrapper_attr("asked", list(asked), force=False)
-                set_mask(env, args, prior)
-                # While the actor only copies, its episodes say nothing of what it has learned.
-                copied = trials.copying_from is not None and global_step >= trials.copying_from + args.learning_starts
-                if prior is None and copied:
-                    best = trials.best or (competition.returns[teacher] if teacher else None)
-                if best and trials.trial.count == 0:
-                    td3.challenge()
-            act = td3.challenger_act if best else td3.act
-            # Every other episode of a trial is played as the champion is evaluated: what wins by its noise may fall without.
-            exploration_noise = 0.0 if best and trials.trial.count % 2 else args.exploration_noise
+            act, exploration_noise = td3.act, args.exploration_noise
+            if guidance:
+                guidance.begin_episode(global_step, rng)
+                act, exploration_noise = guidance.act, guidance.exploration_noise
+                env.set_wrapper_attr("asked", list(guidance.asked), force=False)
+                set_mask(env, args, guidance.prior)
             observation, info = env.reset(seed=int(rng.integers(2**31)))
             observation = observation.astype(np.float32)
             center, half_width = interval(info if not taught else {}, space.low, space.high)
@@ -1122,10 +1190,8 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
             episodic_return, episodic_length, masked_steps, widths, done = 0.0, 0, 0, 0.0, False
             while not done and global_step < args.total_timesteps:
                 warming = global_step < args.learning_starts
-                copying = td3.teacher is not None and not copied
-                # Until the actor has copied its teacher, the mask is around a prior that plays by itself.
-                if prior is not None and (warming or copying or trials.copying_from is None):
-                    x = advice[candidates.index(prior)] + rng.uniform(-0.5, 0.5, action_dim) * args.radius
+                if guidance and guidance.prior_plays:
+                    x = advice[candidates.index(guidance.prior)] + rng.uniform(-0.5, 0.5, action_dim) * args.radius
                     x = np.nan_to_num(x).clip(-1.0, 1.0).astype(np.float32)
                 elif warming:
                     x = rng.uniform(-1.0, 1.0, action_dim).astype(np.float32)
@@ -1153,7 +1219,7 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
                 global_step += 1
 
                 if global_step > args.learning_starts:
-                    td3.update(global_step, copying)
+                    td3.update(global_step, copying=guidance is not None and guidance.copying)
                 if global_step % 100 == 0:
                     metrics.log(global_step, td3.losses)
                     progress.update(global_step, last_return)
@@ -1164,23 +1230,13 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
                 last_return = episodic_return
                 values = {"charts/episodic_return": episodic_return, "charts/episodic_length": episodic_length}
                 if masked:
-                    values["mask/epsilon"] = mask_epsilon if taught else env.get_wrapper_attr("mask_epsilon")
+                    values["mask/epsilon"] = guidance.mask_epsilon if guidance else env.get_wrapper_attr("mask_epsilon")
                     values["mask/active"] = masked_steps / episodic_length
                     # The mean width of the interval as a fraction of the action range.
                     values["mask/width"] = float(np.mean(widths / (space.high - space.low))) / episodic_length
                     values["mask/prior_faults"] = info["prior_faults"]
-                if competition:
-                    for name in set(asked) - set(env.get_wrapper_attr("asked")):  # it made fault upon fault
-                        competition.drop(name, "it failed")
-                    if mask_epsilon > 0:
-                        competition.record(prior, episodic_return)
-                    if shows:
-                        trials.alone.add(episodic_return)
-                    if best and trials.record(episodic_return, best, untaught.mean):
-                        td3.crown()
-                    values |= {"trials/passed": trials.passed, "trials/prior_pull": trials.prior_pull}
-                    values["trials/champion_pull"] = trials.champion_pull
-                    values |= worth_of(competition, prior)
+                if guidance:
+                    values |= guidance.end_episode(episodic_return, env.get_wrapper_attr("asked"))
                 values["charts/SPS"] = progress.steps_per_second(global_step)
                 metrics.log(global_step, values)
             if done and global_step >= next_checkpoint:
@@ -1192,8 +1248,8 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
             network = {"actor_sizes": actor.sizes, "actor": actor.flat.cpu(), "critics": td3.critics.flat.cpu()}
             write_atomically(run_dir / "model.pt", serialize({"env_id": args.env_id, **network}))
         summary = {"global_step": global_step, "seconds": round(progress.seconds, 1), **evaluate_now()}
-        if competition:
-            summary["verdict"] = f"{competition.verdict()}\n{trials.decision}".strip()
+        if guidance:
+            summary["verdict"] = guidance.verdict()
             progress.print(summary["verdict"])
         write_atomically(run_dir / "summary.json", json.dumps(summary, indent=2).encode())  # the run has finished
         metrics.close()
