@@ -896,7 +896,7 @@ class Trials:
         self.copying_from = global_step
         gain_alone = max(self.alone.mean - untaught.mean, 0.0)
         teaches = prior is not None and prior.mean - untaught.mean > 1.5 * gain_alone
-        best = f"the best prior returned {prior.mean:.1f}" if prior is not None else "no prior was left"
+        best = f"the best prior returned {prior.mean:.1f}" if prior is not None else "no prior was in play"
         then = "that began to teach it" if teaches else "it was left alone"
         self.decision = f"At step {global_step}, when the agent alone returned {self.alone.mean:.1f} and {best}, {then}."
         return teaches
@@ -990,7 +990,7 @@ class Guidance:
         self.td3.become_plain()
         self.prior = None
         for name in list(self.competition.alive):
-            self.competition.drop(name, "the agent alone was almost there")
+            self.competition.drop(name, "the agent alone was almost there" if prior else "it had not been played in time")
 
     @property
     def act(self) -> Actor:

@@ -351,7 +351,17 @@ def test_a_prior_that_always_fails_is_dropped(train, tmp_path):
         )
     never, teaching = json.loads((run_dir / "summary.json").read_text())["verdict"].splitlines()
     assert never == "broken was never played; dropped: it failed."
-    assert "and no prior was left, it was left alone." in teaching
+    assert "and no prior was in play, it was left alone." in teaching
+
+
+def test_without_a_mask_no_prior_is_played(train, tmp_path):
+    (tmp_path / "good.py").write_text(f"def policy(obs):\n    {PILES['good']}\n")
+    run_dir = train(
+        *("--env-id", "llmwrappers-tests/Reach-v0", "--prior", str(tmp_path / "good.py"), "--total-timesteps", "600"),
+        *("--mask-fraction", "0"),
+    )
+    verdict = json.loads((run_dir / "summary.json").read_text())["verdict"]
+    assert verdict.startswith("good was never played; dropped: it had not been played in time.")
 
 
 @pytest.mark.filterwarnings("ignore:.*the prior.*:UserWarning")
