@@ -430,6 +430,18 @@ class Replay:
         self.rows = np.empty((capacity, end), dtype=np.float32)
         self.tensor = torch.from_numpy(self.rows)
         self.added = self.written = 0
+        self.held: list[np.ndarray] = []
+
+    def hold(self, *transition) -> None:
+        """Keeps a transition aside, not to be sampled until it is released."""
+        self.held.append(np.concatenate(transition, axis=None, dtype=np.float32))
+
+    def release(self) -> None:
+        """Adds what was held."""
+        for row in self.held:
+            self.rows[self.added % len(self.rows)] = row
+            self.added += 1
+        self.held = []
 
     def add(self, *transition) -> None:
         row = self.rows[self.added % len(self.rows)]
@@ -466,7 +478,7 @@ class Replay:
 class TD3:
     """Masking-aware TD3: the actor and the target actor map x in [-1, 1] into the stored intervals (CAMEL).
 
-    In our form the actor descends
+    In our form, once a prior teaches, the actor descends
 
         -mean Q(obs, actor(obs)) / mean |Q(obs, actor(obs))| + sum_t pull_t * mean ((actor(obs) - x_t) / radius)^2
 
@@ -483,6 +495,7 @@ class TD3:
         norm = args.form == "taught" and args.prior != "none"
         self.critics, self.target_critics = (MLP(2, critic_sizes, args.batch_size, device, norm) for _ in range(2))
         self.first_critic = self.critics.first()
+        self.set_norm(False)
         for network, target in ((self.actor, self.target_actor), (self.critics, self.target_critics)):
             network.initialize(rng)
             target.flat.copy_(network.flat)
@@ -571,19 +584,18 @@ class TD3:
             self.target_actor.flat.lerp_(self.actor.flat, args.tau)
             self.target_critics.flat.lerp_(self.critics.flat, args.tau)
 
-    def forget_actor(self) -> None:
-        """Begins the actor anew: one that has learned to saturate its tanh would copy slowly."""
-        self.actor.initialize(self.rng)
-        self.target_actor.flat.copy_(self.actor.flat)
+    def begin_anew(self) -> None:
+        """Forgets what was learned alone, to be taught: a saturated tanh copies slowly. The critics get their layer norm."""
+        self.set_norm(True)
+        for network, target in ((self.actor, self.target_actor), (self.critics, self.target_critics)):
+            network.initialize(self.rng)
+            target.flat.copy_(network.flat)
         self.actor_optimizer = Adam(self.actor, self.args.learning_rate)
-
-    def become_plain(self) -> None:
-        """Begins everything anew, as TD3 without a prior, whose critics have no layer norm."""
-        self.forget_actor()
-        self.critics.norm = self.target_critics.norm = self.first_critic.norm = False
-        self.critics.initialize(self.rng)
-        self.target_critics.flat.copy_(self.critics.flat)
         self.critic_optimizer = Adam(self.critics, self.args.learning_rate)
+
+    def set_norm(self, norm: bool) -> None:
+        """Puts the critics' layer norm in or takes it out."""
+        self.critics.norm = self.target_critics.norm = self.first_critic.norm = norm
 
     def challenge(self) -> None:
         """Makes the actor, as it is now, the challenger, which stays as it is while it is tried."""
@@ -619,7 +631,7 @@ class TD3:
             for tensor, value in zip((adam.mean, adam.square, adam.steps), saved, strict=True):
                 tensor.copy_(value)
         self.has_champion, self.losses = state["has_champion"], state["losses"]
-        self.critics.norm = self.target_critics.norm = self.first_critic.norm = state["norm"]
+        self.set_norm(state["norm"])
         for act in (self.act, self.challenger_act, self.champion_act):
             act.refresh()
 
@@ -869,13 +881,14 @@ class Trials:
     """Decides whether the best prior teaches, and lets go of it as the actor's own returns allow.
 
     It teaches if the agent, which has learned alone until then, has come less than two thirds of the way from random actions
-    to it: a prior that the agent would soon leave behind is in its way, so else all are dropped. Then a trial is five
-    unmasked episodes, all played by the actor as it was at the first, two of them without exploration noise. Its actor
-    becomes the champion unless their mean lies below that of the best trial so far (at first, of the masked episodes of the
-    best prior) by more than a twentieth of what the best is above an untaught agent. The first champion's trial is the best
-    so far, and so is each that lies above it. A trial passes, moreover, if it lies below by no more than chance explains in
-    15 of 100 trials. Each that passes weakens the pull of the prior, until it is let go for good, and that of the champion;
-    each that fails strengthens the first, and gives the second its full strength back.
+    to it: a prior that the agent would soon leave behind is in its way, so else all are dropped. It must also be 1.5
+    standard deviations of episodes of random actions above their mean. Then a trial is five unmasked episodes, all played by
+    the actor as it was at the first, two of them without exploration noise. It passes unless their mean lies below that of
+    the best trial so far (at first, of the masked episodes of the best prior) by more than a twentieth of what the best is
+    above an untaught agent, and by more than chance explains in 15 of 100 trials. The first actor that passes is the
+    champion, and its trial the best so far; later ones replace it if their mean is within that twentieth, whatever chance
+    explains, and the trial if it lies above. Each that passes weakens the pull of the prior, until it is let go for good,
+    and that of the champion; each that fails strengthens the first, and gives the second its full strength back.
     """
 
     ALONE_EPISODES, EPISODES = 3, 5
@@ -894,8 +907,9 @@ class Trials:
     def begin(self, global_step: int, prior: DiscountedReturns | None, untaught: DiscountedReturns) -> bool:
         """Decides whether a prior with these returns teaches from here on."""
         self.copying_from = global_step
-        gain_alone = max(self.alone.mean - untaught.mean, 0.0)
-        teaches = prior is not None and prior.mean - untaught.mean > 1.5 * gain_alone
+        chance = math.sqrt(untaught.variance) if math.isfinite(untaught.variance) else 0.0
+        gain_alone = self.alone.mean - untaught.mean
+        teaches = prior is not None and prior.mean - untaught.mean > 1.5 * max(gain_alone, chance)
         best = f"the best prior returned {prior.mean:.1f}" if prior is not None else "no prior was in play"
         then = "that began to teach it" if teaches else "it was left alone"
         self.decision = f"At step {global_step}, when the agent alone returned {self.alone.mean:.1f} and {best}, {then}."
@@ -909,11 +923,12 @@ class Trials:
         trial, self.trial = self.trial, DiscountedReturns()
         margin, _, high = difference(trial, best, error_rate=0.3)
         tolerated = -self.TOLERANCE * max(best.mean - untaught_return, 0.0)
-        wins = margin >= tolerated
         # Without an interval, of too few episodes to compare with, the means have to do.
-        if wins or tolerated <= high < math.inf:
-            if wins and (self.best is None or trial.mean > self.best.mean):
-                self.best = trial
+        passes = margin >= tolerated or tolerated <= high < math.inf
+        wins = margin >= tolerated or (passes and self.best is None)
+        if wins and (self.best is None or trial.mean > self.best.mean):
+            self.best = trial
+        if passes:
             self.champion_pull *= 0.8
             self.passed += 1
             self.prior_pull = 0.4 * self.prior_pull if self.prior_pull > self.WEAKEST else 0.0
@@ -938,8 +953,11 @@ class Trials:
 class Guidance:
     """What our form decides between episodes: which prior masks the next, who teaches, whether the champion is challenged.
 
-    The agent is random until learning starts. It learns alone for half as many steps, shows what it can do, and is taught or
-    not. If so, it copies its teacher for as many steps as it was random, and then its unmasked episodes are trials.
+    The agent is TD3 without a prior at first: for learning_starts steps it is random, then it learns alone, from its own
+    steps, for half as many, and shows what it can do. Between its episodes each prior plays one, or up to three while that
+    takes no more than a third of the steps. Then it is decided whether one teaches. If so, the agent learns from all steps,
+    and copies its teacher for as many steps as it was random; after that its unmasked episodes are trials. If not, all is as
+    if there had been no prior, but for the steps that it took to find out.
     """
 
     def __init__(self, args: Args, candidates: list[str], td3: TD3):
@@ -954,21 +972,19 @@ class Guidance:
     def begin_episode(self, global_step: int, rng: np.random.Generator) -> None:
         competition, trials, warm_up = self.competition, self.trials, self.args.learning_starts
         self.mask_epsilon = max(1.0 - global_step / self.mask_steps, 0.0) if self.mask_steps > 0 else 0.0
-        if global_step >= warm_up and competition.untaught is None and competition.episodes[None] > 0:
+        own_steps = self.td3.replay.added
+        if own_steps >= warm_up and competition.untaught is None and competition.episodes[None] > 0:
             competition.begin_learning()
-        self.prior = competition.choose(rng, self.mask_epsilon)  # whose mask is on; None: nobody's
-        all_played = self.mask_epsilon == 0 or all(competition.episodes[name] > 0 for name in competition.alive)
-        self.shows = trials.copying_from is None and global_step >= 1.5 * warm_up and all_played
-        if self.shows and trials.alone.count == trials.ALONE_EPISODES:
-            self.shows = False
+        if trials.alone.count == trials.ALONE_EPISODES and trials.copying_from is None:
             self._decide_on_teaching(global_step)
-        elif self.shows:
-            self.prior = None
-
         alone = trials.copying_from is None
+        untried = self._untried(own_steps) if alone else None
+        self.shows = alone and untried is None and own_steps >= 1.5 * warm_up
+        self.prior = untried if alone else competition.choose(rng, self.mask_epsilon)  # whose mask is on; None: nobody's
         copied = trials.copying_from is not None and global_step >= trials.copying_from + warm_up
         teacher = None if alone or trials.prior_pull == 0.0 else competition.leader
         self.copying = teacher is not None and not copied
+        self.holds = alone and self.prior is not None
         # Until the actor has copied its teacher, the mask is around a prior that plays by itself.
         self.prior_plays = self.prior is not None and (alone or self.copying)
         # Whose advice is to be stored.
@@ -981,14 +997,23 @@ class Guidance:
         if self.rival and trials.trial.count == 0:
             self.td3.challenge()
 
+    def _untried(self, own_steps: int) -> str | None:
+        """The prior that is to play before it is decided whether one teaches."""
+        episodes, prior_steps = self.competition.episodes, len(self.td3.replay.held)
+        rarest = min(self.competition.alive, key=episodes.__getitem__, default=None)
+        if rarest is None or self.mask_epsilon == 0 or prior_steps >= own_steps:
+            return None
+        more = episodes[rarest] < PriorCompetition.FIRST_EPISODES and 2 * prior_steps <= own_steps
+        return rarest if episodes[rarest] == 0 or more else None
+
     def _decide_on_teaching(self, global_step: int) -> None:
         leader = self.competition.leader
         prior = None if leader is None else self.competition.returns[leader]
         if self.trials.begin(global_step, prior, self.untaught):
-            self.td3.forget_actor()
+            self.td3.replay.release()
+            self.td3.begin_anew()
             return
-        self.td3.become_plain()
-        self.prior = None
+        self.td3.replay.held = []
         for name in list(self.competition.alive):
             self.competition.drop(name, "the agent alone was almost there" if prior else "it had not been played in time")
 
@@ -1050,7 +1075,7 @@ def main(argv: list[str] | None = None) -> None:
         )
     if args.prior != "none" and args.form == "taught" and 2.5 * args.learning_starts >= args.total_timesteps:
         print(
-            f"note: the actor only copies the prior until about step {2.5 * args.learning_starts:.0f}, 2.5 times "
+            f"note: the actor only copies the prior until step {2.5 * args.learning_starts:.0f} or later, 2.5 times "
             f"--learning-starts, and the run ends at {args.total_timesteps}: nothing else will be learned",
             flush=True,
         )
@@ -1118,6 +1143,7 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
             global_step, csv_bytes, seconds = (checkpoint[name] for name in ("global_step", "csv_bytes", "seconds"))
             td3.load_state(checkpoint["td3"])
             replay.load(replay_path, checkpoint["transitions"])
+            replay.held = list(checkpoint["held"].cpu().numpy())
             rng.bit_generator.state = json.loads(checkpoint["rng"])
             for name, value in checkpoint["mask"].items():
                 env.set_wrapper_attr(name, value, force=False)
@@ -1144,6 +1170,7 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
             "seconds": progress.seconds,
             "td3": td3.state(),
             "transitions": replay.added,
+            "held": torch.from_numpy(np.array(replay.held)),
             "rng": json.dumps(rng.bit_generator.state),
             "mask": {name: env.get_wrapper_attr(name) for name in names},
             "guidance": guidance and guidance.state(),
@@ -1189,7 +1216,7 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
             advice = advised(info)
             episodic_return, episodic_length, masked_steps, widths, done = 0.0, 0, 0, 0.0, False
             while not done and global_step < args.total_timesteps:
-                warming = global_step < args.learning_starts
+                warming = replay.added < args.learning_starts
                 if guidance and guidance.prior_plays:
                     x = advice[candidates.index(guidance.prior)] + rng.uniform(-0.5, 0.5, action_dim) * args.radius
                     x = np.nan_to_num(x).clip(-1.0, 1.0).astype(np.float32)
@@ -1207,7 +1234,8 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
                 next_observation = next_observation.astype(np.float32)
                 action = info["executed_action"].ravel() if masked else center + half_width * x
                 next_center, next_half_width = interval(info if not taught else {}, space.low, space.high)
-                replay.add(
+                holds = guidance is not None and guidance.holds
+                (replay.hold if holds else replay.add)(
                     observation, action, next_observation, next_center, next_half_width, center, half_width,
                     reward, not terminated, advice.ravel(),
                 )  # fmt: skip
@@ -1218,7 +1246,7 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
                 done = terminated or truncated
                 global_step += 1
 
-                if global_step > args.learning_starts:
+                if replay.added > args.learning_starts and not holds:
                     td3.update(global_step, copying=guidance is not None and guidance.copying)
                 if global_step % 100 == 0:
                     metrics.log(global_step, td3.losses)

@@ -91,7 +91,7 @@ class PriorCompetition:
         n, k = len(self.candidates), sum(self.episodes.values())
         error_rate = self.error_rate / (n * (n + 1) * k * (k + 1))
         arms = [arm for arm in (None, *self.alive) if self.episodes[arm] > 0]
-        best = max(arms, key=lambda arm: self.returns[arm].mean)
+        best = max(arms, key=lambda arm: self.returns[arm].mean, default=None)
         for candidate in [arm for arm in arms if arm is not None and arm != best]:
             if difference(self.returns[candidate], self.returns[best], error_rate)[2] < 0:
                 self.drop(candidate, f"{best or 'the agent without it'} is better")

@@ -113,6 +113,7 @@ def test_a_checkpoint_goes_on():
 def test_a_candidate_can_be_withdrawn():
     competition = PriorCompetition(["a", "b"])
     competition.drop("a", "it failed")
+    competition.record("a", 1.0)  # the episode in which it failed
     assert competition.alive == ["b"]
 
 

@@ -90,10 +90,8 @@ def test_the_update_is_td3(td3_camel, form):
             rng.normal(), rng.random() < 0.9, rng.uniform(-1, 1, 2 * a) if taught else [],
         )  # fmt: skip
     td3 = td3_camel.TD3(args, replay, o, a, rng, torch.device("cpu"))
-    if form == "left alone":
-        td3.update(2)
-        td3.become_plain()
     if taught:
+        td3.begin_anew()
         td3.teacher, td3.prior_pull, td3.champion_pull = 1, 0.3, 0.04
         td3.champion.initialize(rng)
         td3.has_champion = form == "taught"
