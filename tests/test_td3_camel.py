@@ -186,6 +186,9 @@ def test_resuming_after_a_kill_repeats_the_run(tmp_path, prior, is_taught):
     subprocess.run([*command, str(tmp_path / "whole")], check=True, capture_output=True)
     (whole,) = (tmp_path / "whole").iterdir()
     assert ("that began to teach it" in json.loads((whole / "summary.json").read_text())["verdict"]) == is_taught
+    checkpoint = torch.load(whole / "checkpoint.pt")  # the prior's own steps are learned from only if it teaches
+    assert (checkpoint["transitions"] == checkpoint["global_step"]) == is_taught
+    assert len(checkpoint["held"]) == 0
 
     process = subprocess.Popen([*command, str(tmp_path / "killed")], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -300,16 +303,26 @@ def test_a_trial_that_cannot_be_compared_by_an_interval_is_by_its_mean(td3_camel
 
 def test_a_champion_is_not_replaced_by_one_that_is_worse_only_perhaps(td3_camel):
     """Chance may excuse a trial, so that the pulls weaken; the champion stays."""
-    trials, best = td3_camel.Trials(), td3_camel.DiscountedReturns()
-    for value in (3200.0, 3210.0, 3190.0, 3200.0, 3205.0):
-        best.add(value)
-    assert not any(trials.record(value, best, untaught_return=0.0) for value in (500.0, 3200.0, 3200.0, 3200.0, 3200.0))
-    assert trials.passed == 1
-    assert trials.best is None
-    assert trials.champion_pull < trials.CHAMPION
+    trials, prior = td3_camel.Trials(), td3_camel.DiscountedReturns()
+    good, excused = (3200.0, 3210.0, 3190.0, 3200.0, 3205.0), (500.0, 3200.0, 3200.0, 3200.0, 3200.0)
+    for value in good:
+        prior.add(value)
+    assert [trials.record(value, prior, untaught_return=0.0) for value in good] == [False] * 4 + [True]
+    best = trials.best
+    assert not any(trials.record(value, best, untaught_return=0.0) for value in excused)
+    assert trials.best is best
+    assert trials.passed == 2
+    assert trials.champion_pull < 0.8 * trials.CHAMPION
 
 
-@pytest.mark.parametrize(("prior", "alone", "teaches"), [(10.0, 6.0, True), (10.0, 7.0, False), (-1.0, -5.0, False)])
+def test_an_agent_a_little_below_its_prior_gets_a_first_champion(td3_camel):
+    trials, prior = td3_camel.Trials(), td3_camel.DiscountedReturns()
+    for value in (3200.0, 3210.0, 3190.0):
+        prior.add(value)
+    excused = (500.0, 3200.0, 3200.0, 3200.0, 3200.0)
+    assert [trials.record(value, prior, untaught_return=0.0) for value in excused] == [False] * 4 + [True]
+
+
 def test_a_prior_teaches_an_agent_that_would_not_soon_leave_it_behind(td3_camel, prior, alone, teaches):
     """Random actions return 0; the prior has to be 1.5 times as far above them as what the agent learned alone."""
     trials = td3_camel.Trials()
