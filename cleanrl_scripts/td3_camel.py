@@ -1,8 +1,8 @@
 # TD3 guided by a policy that an LLM wrote: CAMEL (arXiv 2502.11896) on CleanRL's td3_continuous_action.py, in one file.
 #
 #   for every episode: which prior masks it, if any            a competition decides, by returns; ever fewer are masked
-#   learn without a prior for a while: has the agent come two thirds of the way to the best one?
-#       no: that one teaches; for a while the actor only copies it;  yes: all are dropped, what is left is TD3
+#   learn without a prior for a while: does the best one return a quarter more than the agent by then?
+#       yes: it teaches; for a while the actor only copies it;  no: all are dropped, what is left is TD3
 #   for every step:
 #       x = actor(obs) + noise                                 x in [-1, 1]; before learning starts x is random
 #       next_obs, reward = env.step(x)                         LLMActionMask clips it into the interval around the prior's
@@ -268,6 +268,7 @@ def evaluate(env: gym.Env, act, args: Args, prior: str | None, name: str) -> flo
         set_mask(env, args, prior)
         if args.form == "taught":
             env.set_wrapper_attr("asked", [] if prior is None else [prior], force=False)
+            env.set_wrapper_attr("faults_in_a_row", dict.fromkeys(env.get_wrapper_attr("names"), 0), force=False)
     if args.capture_video:
         env.set_wrapper_attr("name_prefix", name, force=False)
     returns, shape = [], env.action_space.shape
@@ -495,18 +496,13 @@ class TD3:
         norm = args.form == "taught" and args.prior != "none"
         self.critics, self.target_critics = (MLP(2, critic_sizes, args.batch_size, device, norm) for _ in range(2))
         self.first_critic = self.critics.first()
-        self.set_norm(False)
-        for network, target in ((self.actor, self.target_actor), (self.critics, self.target_critics)):
-            network.initialize(rng)
-            target.flat.copy_(network.flat)
-        self.actor_optimizer = Adam(self.actor, args.learning_rate)
-        self.critic_optimizer = Adam(self.critics, args.learning_rate)
         self.challenger, self.champion = (MLP(1, actor_sizes, args.batch_size, device) for _ in range(2))
         self.has_champion = False
         self.teacher: int | None = None  # whose advice pulls the actor
         self.prior_pull = self.champion_pull = 0.0
         self.act, self.challenger_act, self.champion_act = (Actor(n) for n in (self.actor, self.challenger, self.champion))
         self.losses: dict[str, float] = {}
+        self.begin(norm=False)
 
         # A batch as it is gathered, one row a transition, and as the networks read it, one column a transition.
         self.rows = torch.empty(args.batch_size, replay.rows.shape[1])
@@ -584,14 +580,15 @@ class TD3:
             self.target_actor.flat.lerp_(self.actor.flat, args.tau)
             self.target_critics.flat.lerp_(self.critics.flat, args.tau)
 
-    def begin_anew(self) -> None:
-        """Forgets what was learned alone, to be taught: a saturated tanh copies slowly. The critics get their layer norm."""
-        self.set_norm(True)
+    def begin(self, norm: bool) -> None:
+        """Draws actor and critics, whatever they had learned; the critics with a layer norm or without."""
+        self.set_norm(norm)
         for network, target in ((self.actor, self.target_actor), (self.critics, self.target_critics)):
             network.initialize(self.rng)
             target.flat.copy_(network.flat)
         self.actor_optimizer = Adam(self.actor, self.args.learning_rate)
         self.critic_optimizer = Adam(self.critics, self.args.learning_rate)
+        self.act.refresh()
 
     def set_norm(self, norm: bool) -> None:
         """Puts the critics' layer norm in or takes it out."""
@@ -611,7 +608,6 @@ class TD3:
     def state(self) -> dict:
         """Everything that the next update depends on, but for the replay buffer and the random generator."""
         return {
-            "actor_sizes": self.actor.sizes,
             "actor": self.actor.flat,
             "target_actor": self.target_actor.flat,
             "critics": self.critics.flat,
@@ -880,15 +876,16 @@ def interval(info: dict, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray,
 class Trials:
     """Decides whether the best prior teaches, and lets go of it as the actor's own returns allow.
 
-    It teaches if the agent, which has learned alone until then, has come less than two thirds of the way from random actions
-    to it: a prior that the agent would soon leave behind is in its way, so else all are dropped. It must also be 1.5
-    standard deviations of episodes of random actions above their mean. Then a trial is five unmasked episodes, all played by
-    the actor as it was at the first, two of them without exploration noise. It passes unless their mean lies below that of
-    the best trial so far (at first, of the masked episodes of the best prior) by more than a twentieth of what the best is
-    above an untaught agent, and by more than chance explains in 15 of 100 trials. The first actor that passes is the
-    champion, and its trial the best so far; later ones replace it if their mean is within that twentieth, whatever chance
-    explains, and the trial if it lies above. Each that passes weakens the pull of the prior, until it is let go for good,
-    and that of the champion; each that fails strengthens the first, and gives the second its full strength back.
+    It teaches if it returns a quarter more, counted from random actions, than the agent that has learned alone until then in
+    its best three episodes in a row: a prior that the agent would soon leave behind is in its way, so else all are dropped.
+    It must also be 1.25 standard deviations of episodes of random actions above their mean. Then a trial is five unmasked
+    episodes, all played by the actor as it was at the first, two of them without exploration noise. It passes unless their
+    mean lies below that of the best trial so far (at first, of the masked episodes of the best prior) by more than a
+    twentieth of what the best is above an untaught agent, and by more than chance explains in 15 of 100 trials. The first
+    actor that passes is the champion, and its trial the best so far; later ones replace it if their mean is within that
+    twentieth, whatever chance explains, and the trial if it lies above. Each that passes weakens the pull of the prior,
+    until it is let go for good, and that of the champion; each that fails strengthens the first, and gives the second its
+    full strength back.
     """
 
     ALONE_EPISODES, EPISODES = 3, 5
@@ -897,22 +894,30 @@ class Trials:
     CHAMPION = 0.05  # its pull at the strongest: about that of the data in TD3+BC
 
     def __init__(self):
-        self.alone, self.trial = DiscountedReturns(), DiscountedReturns()
-        self.copying_from: int | None = None  # the step at which it was decided
+        self.alone: list[float] = []  # the last returns of the agent that learns alone
+        self.best_alone = -math.inf  # the greatest mean of so many in a row
+        self.trial = DiscountedReturns()
+        self.decided_at: int | None = None  # the step at which it was decided
         self.decision = ""
         self.best: DiscountedReturns | None = None
         self.prior_pull, self.champion_pull = self.STRONGEST, self.CHAMPION
         self.passed = 0
 
+    def record_alone(self, episodic_return: float) -> None:
+        """Takes in the return of an episode of the agent that learns alone."""
+        self.alone = [*self.alone, episodic_return][-self.ALONE_EPISODES :]
+        if len(self.alone) == self.ALONE_EPISODES:
+            self.best_alone = max(self.best_alone, float(np.mean(self.alone)))
+
     def begin(self, global_step: int, prior: DiscountedReturns | None, untaught: DiscountedReturns) -> bool:
         """Decides whether a prior with these returns teaches from here on."""
-        self.copying_from = global_step
+        self.decided_at = global_step
         chance = math.sqrt(untaught.variance) if math.isfinite(untaught.variance) else 0.0
-        gain_alone = self.alone.mean - untaught.mean
-        teaches = prior is not None and prior.mean - untaught.mean > 1.5 * max(gain_alone, chance)
+        gain_alone = self.best_alone - untaught.mean
+        teaches = prior is not None and prior.mean - untaught.mean > 1.25 * max(gain_alone, chance)
         best = f"the best prior returned {prior.mean:.1f}" if prior is not None else "no prior was in play"
         then = "that began to teach it" if teaches else "it was left alone"
-        self.decision = f"At step {global_step}, when the agent alone returned {self.alone.mean:.1f} and {best}, {then}."
+        self.decision = f"At step {global_step}, when the agent alone had returned {self.best_alone:.1f} and {best}, {then}."
         return teaches
 
     def record(self, episodic_return: float, best: DiscountedReturns, untaught_return: float) -> bool:
@@ -938,26 +943,26 @@ class Trials:
         return wins
 
     def state(self) -> list:
-        returns = [self.alone.state(), self.trial.state(), self.best and self.best.state()]
-        return [*returns, self.copying_from, self.decision, self.prior_pull, self.champion_pull, self.passed]
+        returns = [self.alone, self.best_alone, self.trial.state(), self.best and self.best.state()]
+        return [*returns, self.decided_at, self.decision, self.prior_pull, self.champion_pull, self.passed]
 
     def load_state(self, state: list) -> None:
-        alone, trial, best, self.copying_from, self.decision, self.prior_pull, self.champion_pull, self.passed = state
-        self.alone.load_state(alone)
+        self.alone, self.best_alone, trial, best, *rest = state
+        self.decided_at, self.decision, self.prior_pull, self.champion_pull, self.passed = rest
         self.trial.load_state(trial)
         if best is not None:
             self.best = DiscountedReturns()
             self.best.load_state(best)
 
 
-class Guidance:
+class Teaching:
     """What our form decides between episodes: which prior masks the next, who teaches, whether the champion is challenged.
 
     The agent is TD3 without a prior at first: for learning_starts steps it is random, then it learns alone, from its own
-    steps, for half as many, and shows what it can do. Between its episodes each prior plays one, or up to three while that
-    takes no more than a third of the steps. Then it is decided whether one teaches. If so, the agent learns from all steps,
-    and copies its teacher for as many steps as it was random; after that its unmasked episodes are trials. If not, all is as
-    if there had been no prior, but for the steps that it took to find out.
+    steps, for half as many. Between its episodes each prior plays one, or up to three while that takes no more than a third
+    of the steps. Then it is decided whether one teaches. If so, the agent learns from all steps, and copies its teacher for
+    as many steps as it was random; after that its unmasked episodes are trials. If not, all is as if there had been no
+    prior, but for the steps that it took to find out.
     """
 
     def __init__(self, args: Args, candidates: list[str], td3: TD3):
@@ -965,30 +970,28 @@ class Guidance:
         self.competition, self.trials = PriorCompetition(candidates), Trials()
         self.mask_steps = args.mask_fraction * args.total_timesteps
 
-    @property
-    def untaught(self) -> DiscountedReturns:
-        return self.competition.untaught or self.competition.returns[None]
-
     def begin_episode(self, global_step: int, rng: np.random.Generator) -> None:
         competition, trials, warm_up = self.competition, self.trials, self.args.learning_starts
         self.mask_epsilon = max(1.0 - global_step / self.mask_steps, 0.0) if self.mask_steps > 0 else 0.0
         own_steps = self.td3.replay.added
-        if own_steps >= warm_up and competition.untaught is None and competition.episodes[None] > 0:
+        if own_steps >= warm_up and competition.untaught is None and competition.episodes[None] > 1:
             competition.begin_learning()
-        if trials.alone.count == trials.ALONE_EPISODES and trials.copying_from is None:
-            self._decide_on_teaching(global_step)
-        alone = trials.copying_from is None
-        untried = self._untried(own_steps) if alone else None
-        self.shows = alone and untried is None and own_steps >= 1.5 * warm_up
-        self.prior = untried if alone else competition.choose(rng, self.mask_epsilon)  # whose mask is on; None: nobody's
-        copied = trials.copying_from is not None and global_step >= trials.copying_from + warm_up
+        all_played = self.mask_epsilon == 0 or all(competition.episodes[name] > 0 for name in competition.alive)
+        knows_enough = all_played and own_steps >= 1.5 * warm_up and trials.best_alone > -math.inf
+        if knows_enough and trials.decided_at is None:
+            self._decide(global_step)
+        alone = trials.decided_at is None
+        self.learns_alone = alone and own_steps >= warm_up
+        # Whose mask is on; None: nobody's.
+        self.prior = self._untried(own_steps) if alone else competition.choose(rng, self.mask_epsilon)
+        copied = trials.decided_at is not None and global_step >= trials.decided_at + warm_up
         teacher = None if alone or trials.prior_pull == 0.0 else competition.leader
         self.copying = teacher is not None and not copied
         self.holds = alone and self.prior is not None
         # Until the actor has copied its teacher, the mask is around a prior that plays by itself.
         self.prior_plays = self.prior is not None and (alone or self.copying)
-        # Whose advice is to be stored.
-        self.asked = list(competition.alive) if self.mask_epsilon > 0 else [teacher] if teacher else []
+        # Whose advice is to be stored: whoever may come to teach.
+        self.asked = list(competition.alive) if self.mask_epsilon > 0 or alone else [teacher] if teacher else []
         self.td3.teacher = competition.candidates.index(teacher) if teacher else None
         self.td3.prior_pull, self.td3.champion_pull = trials.prior_pull, trials.champion_pull
         self.rival: DiscountedReturns | None = None  # what a trial, if the episode is part of one, has to match
@@ -1006,16 +1009,17 @@ class Guidance:
         more = episodes[rarest] < PriorCompetition.FIRST_EPISODES and 2 * prior_steps <= own_steps
         return rarest if episodes[rarest] == 0 or more else None
 
-    def _decide_on_teaching(self, global_step: int) -> None:
+    def _decide(self, global_step: int) -> None:
         leader = self.competition.leader
         prior = None if leader is None else self.competition.returns[leader]
-        if self.trials.begin(global_step, prior, self.untaught):
+        if self.trials.begin(global_step, prior, self.competition.baseline):
             self.td3.replay.release()
-            self.td3.begin_anew()
+            self.td3.begin(norm=True)  # forgets what was learned alone: a saturated tanh would copy slowly
             return
         self.td3.replay.held = []
         for name in list(self.competition.alive):
-            self.competition.drop(name, "the agent alone was almost there" if prior else "it had not been played in time")
+            played = self.competition.episodes[name] > 0
+            self.competition.drop(name, "the agent alone was almost as good" if played else "it was not played in time")
 
     @property
     def act(self) -> Actor:
@@ -1033,9 +1037,9 @@ class Guidance:
             self.competition.drop(name, "it failed")
         if self.mask_epsilon > 0:
             self.competition.record(self.prior, episodic_return)
-        if self.shows:
-            self.trials.alone.add(episodic_return)
-        if self.rival and self.trials.record(episodic_return, self.rival, self.untaught.mean):
+        if self.learns_alone and self.prior is None:
+            self.trials.record_alone(episodic_return)
+        if self.rival and self.trials.record(episodic_return, self.rival, self.competition.baseline.mean):
             self.td3.crown()
         values: dict[str, float] = {
             f"trials/{name}": getattr(self.trials, name) for name in ("passed", "prior_pull", "champion_pull")
@@ -1133,7 +1137,7 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
     rng = np.random.default_rng(args.seed)  # every random number of the run but the environments' own
     replay = Replay(min(args.buffer_size, args.total_timesteps), observation_dim, action_dim, len(candidates))
     td3 = TD3(args, replay, observation_dim, action_dim, rng, device)
-    guidance = Guidance(args, candidates, td3) if taught else None
+    teaching = Teaching(args, candidates, td3) if taught else None
 
     global_step, next_checkpoint, csv_bytes, seconds = 0, args.checkpoint_every, 0, 0.0
     checkpoint_path, replay_path = run_dir / "checkpoint.pt", run_dir / "replay.bin"
@@ -1147,8 +1151,8 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
             rng.bit_generator.state = json.loads(checkpoint["rng"])
             for name, value in checkpoint["mask"].items():
                 env.set_wrapper_attr(name, value, force=False)
-            if guidance:
-                guidance.load_state(checkpoint["guidance"])
+            if teaching:
+                teaching.load_state(checkpoint["teaching"])
         except Exception as error:
             raise UserError(f"--resume {run_dir}: its checkpoint is damaged or of another run: {error}") from None
         next_checkpoint = global_step + args.checkpoint_every
@@ -1173,7 +1177,7 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
             "held": torch.from_numpy(np.array(replay.held)),
             "rng": json.dumps(rng.bit_generator.state),
             "mask": {name: env.get_wrapper_attr(name) for name in names},
-            "guidance": guidance and guidance.state(),
+            "teaching": teaching and teaching.state(),
         }
         write_atomically(checkpoint_path, serialize(state))
 
@@ -1184,9 +1188,9 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
         line = f"eval at global_step {global_step}: return {unmasked:.1f} without the mask"
         if masked:
             # Around the best candidate so far; if all were dropped there is no mask any more, nor a gap.
-            prior = (guidance.competition.leader or candidates[0]) if guidance else args.prior
-            gone = guidance is not None and not guidance.competition.alive
-            with_mask = unmasked if gone else evaluate(eval_env, act, args, prior, f"step-{global_step}-masked")
+            alive = teaching.competition.alive if teaching else [args.prior]
+            prior = (teaching and teaching.competition.leader) or next(iter(alive), None)
+            with_mask = evaluate(eval_env, act, args, prior, f"step-{global_step}-masked") if alive else unmasked
             values |= {"eval/masked_return": with_mask, "eval/handover_gap": with_mask - unmasked}
             line += f", {with_mask:.1f} with it, handover gap {with_mask - unmasked:.1f}"
         metrics.log(global_step, values)
@@ -1205,11 +1209,11 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
         last_return = math.nan
         while global_step < args.total_timesteps:
             act, exploration_noise = td3.act, args.exploration_noise
-            if guidance:
-                guidance.begin_episode(global_step, rng)
-                act, exploration_noise = guidance.act, guidance.exploration_noise
-                env.set_wrapper_attr("asked", list(guidance.asked), force=False)
-                set_mask(env, args, guidance.prior)
+            if teaching:
+                teaching.begin_episode(global_step, rng)
+                act, exploration_noise = teaching.act, teaching.exploration_noise
+                env.set_wrapper_attr("asked", list(teaching.asked), force=False)
+                set_mask(env, args, teaching.prior)
             observation, info = env.reset(seed=int(rng.integers(2**31)))
             observation = observation.astype(np.float32)
             center, half_width = interval(info if not taught else {}, space.low, space.high)
@@ -1217,8 +1221,8 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
             episodic_return, episodic_length, masked_steps, widths, done = 0.0, 0, 0, 0.0, False
             while not done and global_step < args.total_timesteps:
                 warming = replay.added < args.learning_starts
-                if guidance and guidance.prior_plays:
-                    x = advice[candidates.index(guidance.prior)] + rng.uniform(-0.5, 0.5, action_dim) * args.radius
+                if teaching and teaching.prior_plays:
+                    x = advice[candidates.index(teaching.prior)] + rng.uniform(-0.5, 0.5, action_dim) * args.radius
                     x = np.nan_to_num(x).clip(-1.0, 1.0).astype(np.float32)
                 elif warming:
                     x = rng.uniform(-1.0, 1.0, action_dim).astype(np.float32)
@@ -1234,7 +1238,7 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
                 next_observation = next_observation.astype(np.float32)
                 action = info["executed_action"].ravel() if masked else center + half_width * x
                 next_center, next_half_width = interval(info if not taught else {}, space.low, space.high)
-                holds = guidance is not None and guidance.holds
+                holds = teaching is not None and teaching.holds
                 (replay.hold if holds else replay.add)(
                     observation, action, next_observation, next_center, next_half_width, center, half_width,
                     reward, not terminated, advice.ravel(),
@@ -1247,7 +1251,7 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
                 global_step += 1
 
                 if replay.added > args.learning_starts and not holds:
-                    td3.update(global_step, copying=guidance is not None and guidance.copying)
+                    td3.update(global_step, copying=teaching is not None and teaching.copying)
                 if global_step % 100 == 0:
                     metrics.log(global_step, td3.losses)
                     progress.update(global_step, last_return)
@@ -1258,13 +1262,13 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
                 last_return = episodic_return
                 values = {"charts/episodic_return": episodic_return, "charts/episodic_length": episodic_length}
                 if masked:
-                    values["mask/epsilon"] = guidance.mask_epsilon if guidance else env.get_wrapper_attr("mask_epsilon")
+                    values["mask/epsilon"] = teaching.mask_epsilon if teaching else env.get_wrapper_attr("mask_epsilon")
                     values["mask/active"] = masked_steps / episodic_length
                     # The mean width of the interval as a fraction of the action range.
                     values["mask/width"] = float(np.mean(widths / (space.high - space.low))) / episodic_length
                     values["mask/prior_faults"] = info["prior_faults"]
-                if guidance:
-                    values |= guidance.end_episode(episodic_return, env.get_wrapper_attr("asked"))
+                if teaching:
+                    values |= teaching.end_episode(episodic_return, env.get_wrapper_attr("asked"))
                 values["charts/SPS"] = progress.steps_per_second(global_step)
                 metrics.log(global_step, values)
             if done and global_step >= next_checkpoint:
@@ -1276,8 +1280,8 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
             network = {"actor_sizes": actor.sizes, "actor": actor.flat.cpu(), "critics": td3.critics.flat.cpu()}
             write_atomically(run_dir / "model.pt", serialize({"env_id": args.env_id, **network}))
         summary = {"global_step": global_step, "seconds": round(progress.seconds, 1), **evaluate_now()}
-        if guidance:
-            summary["verdict"] = guidance.verdict()
+        if teaching:
+            summary["verdict"] = teaching.verdict()
             progress.print(summary["verdict"])
         write_atomically(run_dir / "summary.json", json.dumps(summary, indent=2).encode())  # the run has finished
         metrics.close()

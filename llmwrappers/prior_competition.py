@@ -18,9 +18,9 @@ class PriorCompetition:
       worth is measured against it;
     - else the arm that Thompson sampling picks: the greatest of one draw from ``Normal(mean_i, variance_i / count_i)`` each.
 
-    None's five end early if ``begin_learning`` is called. The agent changes, so means, variances and counts are discounted
-    (discounted Thompson sampling, Raj and Kalyani, arXiv 1707.09727): they remember about the last ``1 / (1 - discount)``
-    episodes of an arm.
+    None's five end early if ``begin_learning`` is called, and a candidate's three wait for their share then. The agent
+    changes, so means, variances and counts are discounted (discounted Thompson sampling, Raj and Kalyani, arXiv 1707.09727):
+    they remember about the last ``1 / (1 - discount)`` episodes of an arm.
 
     A candidate is dropped for good when the interval of its mean return less that of the best arm lies below 0. After the k-th
     episode that interval may miss with probability ``error_rate / (n (n + 1) k (k + 1))``, for n candidates: a union bound over
@@ -76,10 +76,13 @@ class PriorCompetition:
         if self.untaught is None and self.episodes[None] < self.FIRST_UNMASKED_EPISODES:
             return None
         rarest = min(self.alive, key=self.episodes.__getitem__)
-        if self.episodes[rarest] < self.FIRST_EPISODES:
+        is_new = self.episodes[rarest] < self.FIRST_EPISODES
+        if is_new and self.untaught is None:
             return rarest
         if rng.random() < max(self.NONE_SHARE, 1 - mask_epsilon):
             return None
+        if is_new:
+            return rarest
         draws = {arm: self._draw(self.returns[arm], rng) for arm in arms}
         return max(draws, key=draws.__getitem__)
 
@@ -114,10 +117,14 @@ class PriorCompetition:
         played = [arm for arm in self.alive if self.episodes[arm] > 0]
         return max(played, key=lambda arm: self.returns[arm].mean, default=None)
 
+    @property
+    def baseline(self) -> DiscountedReturns:
+        """What candidates are measured by: the returns of None, since ``begin_learning`` those from before it."""
+        return self.untaught or self.returns[None]
+
     def worth(self, candidate: str) -> tuple[float, float, float]:
         """Returns masked minus unmasked return, with the ends of an interval that holds for all candidates at once."""
-        unmasked = self.untaught or self.returns[None]
-        return difference(self.returns[candidate], unmasked, self.error_rate / len(self.candidates))
+        return difference(self.returns[candidate], self.baseline, self.error_rate / len(self.candidates))
 
     def verdict(self) -> str:
         """Returns one sentence a candidate: whether it helped, by how much, and how sure that is."""

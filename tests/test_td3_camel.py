@@ -91,7 +91,7 @@ def test_the_update_is_td3(td3_camel, form):
         )  # fmt: skip
     td3 = td3_camel.TD3(args, replay, o, a, rng, torch.device("cpu"))
     if taught:
-        td3.begin_anew()
+        td3.begin(norm=True)
         td3.teacher, td3.prior_pull, td3.champion_pull = 1, 0.3, 0.04
         td3.champion.initialize(rng)
         td3.has_champion = form == "taught"
@@ -172,7 +172,9 @@ def test_a_mask_that_is_off_changes_nothing(train):
 
 
 @pytest.mark.parametrize(
-    ("prior", "is_taught"), [(["Walker2d-v4", "--candidate", "2"], True), (["random"], False)], ids=["taught", "left-alone"]
+    ("prior", "is_taught"),
+    [(["Walker2d-v4", "--candidate", "2"], True), ([str(ROOT / "benchmarks/bad_priors/backward.py")], False)],
+    ids=["taught", "left-alone"],
 )
 def test_resuming_after_a_kill_repeats_the_run(tmp_path, prior, is_taught):
     """kill -9 in the middle, then --resume: the same metrics and weights, to the last bit, as a run never interrupted.
@@ -256,7 +258,7 @@ def test_candidates_compete_and_the_run_ends_with_what_they_were_worth(train, tm
     assert "less than that of an untaught agent" in away
     assert good.startswith("good ")
     assert last_value(run_dir, "worth/good_low") <= last_value(run_dir, "worth/good") <= last_value(run_dir, "worth/good_high")
-    assert re.fullmatch(r"At step \d+, when the agent alone returned -\d.*, it was left alone.", teaching)
+    assert re.fullmatch(r"At step \d+, .* alone had returned -\d.*, (that began to teach it|it was left alone)\.", teaching)
     assert last_value(run_dir, "eval/episodic_return") > -3.0
 
 
@@ -323,13 +325,20 @@ def test_an_agent_a_little_below_its_prior_gets_a_first_champion(td3_camel):
     assert [trials.record(value, prior, untaught_return=0.0) for value in excused] == [False] * 4 + [True]
 
 
+@pytest.mark.parametrize(
+    ("prior", "alone", "teaches"),
+    [(10.0, [7.0], True), (10.0, [9.0], False), (10.0, [9.0, -5.0], False), (-1.0, [-5.0], False), (1.0, [-5.0], False)],
+)
 def test_a_prior_teaches_an_agent_that_would_not_soon_leave_it_behind(td3_camel, prior, alone, teaches):
-    """Random actions return 0; the prior has to be 1.5 times as far above them as what the agent learned alone."""
+    """Random actions return 0, give or take 1; the agent alone may have been better than it is."""
     trials = td3_camel.Trials()
     returns = [td3_camel.DiscountedReturns() for _ in range(2)]
-    for kept, mean in zip((*returns, trials.alone), (prior, 0.0, alone), strict=True):
-        for noise in (-1.0, 0.0, 1.0):
+    for noise in (-1.0, 0.0, 1.0):
+        for kept, mean in zip(returns, (prior, 0.0), strict=True):
             kept.add(mean + noise)
+    for mean in alone:
+        for noise in (-1.0, 0.0, 1.0):
+            trials.record_alone(mean + noise)
     assert trials.begin(100, *returns) == teaches
 
 
@@ -337,7 +346,7 @@ def test_a_prior_teaches_an_agent_that_would_not_soon_leave_it_behind(td3_camel,
     ("code", "why"),
     [
         ("return [10.0 * obs[0], 10.0 * obs[1]]", "the agent without it is better"),
-        ("return [0.0, 0.0]", "the agent alone was almost there"),
+        ("return [0.0, 0.0]", "the agent alone was almost as good"),
     ],
 )
 def test_a_prior_that_is_not_worth_copying_is_dropped(train, tmp_path, code, why):
@@ -372,7 +381,7 @@ def test_without_a_mask_no_prior_is_played(train, tmp_path):
         *("--mask-fraction", "0"),
     )
     verdict = json.loads((run_dir / "summary.json").read_text())["verdict"]
-    assert verdict.startswith("good was never played; dropped: it had not been played in time.")
+    assert verdict.startswith("good was never played; dropped: it was not played in time.")
 
 
 @pytest.mark.filterwarnings("ignore:.*the prior.*:UserWarning")
