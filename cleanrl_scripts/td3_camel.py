@@ -4,7 +4,8 @@
 #   learn without a prior for a while: does the best one return a quarter more than the agent by then?
 #       yes: it teaches; for a while the actor only copies it;  no: all are dropped, what is left is TD3
 #   for every step:
-#       x = actor(obs) + noise                                 x in [-1, 1]; before learning starts x is random
+#       x = actor(obs) + noise                                 x in [-1, 1]; before learning starts x is random, and until it
+#                                                              has been copied a prior plays its episodes by itself
 #       next_obs, reward = env.step(x)                         LLMActionMask clips it into the interval around the prior's
 #       store obs, action, next_obs, reward, advice            the advice is what each prior would have done
 #       x' = clip(target_actor(next_obs) + clipped noise)
@@ -12,7 +13,7 @@
 #       actor    <- max critic(obs, actor(obs)) / mean |critic|, pulled to the prior and to the champion
 #       targets  <- (1 - tau) * targets + tau * networks         both every second step
 #   unmasked episodes are a trial of the actor as it was at the first of five: are they no worse than the best so far?
-#       yes: that actor is the champion, and the prior's pull weakens;  no: it grows
+#       yes: that actor is the champion, and both pulls weaken;  no: they grow
 #   evaluate without the mask (the learned policy alone: the headline) and with it; their difference is the handover gap
 #
 # That is --form taught: x is an action of the whole space, with the mask and without. In --form paper, CAMEL's own, x spans the
@@ -132,8 +133,8 @@ class Args:
     radius: float = 0.3
     """half-width of the interval around the prior's action, as a fraction of half the action range, in (0, 2]"""
     mask_fraction: float = 0.2
-    """fraction of total_timesteps over which the mask's probability falls from 1 to 0 (in our form from 0.8: it is compared
-    with none)"""
+    """fraction of total_timesteps over which the mask's probability falls from 1 to 0 (in our form none is masked until it is
+    decided whether a prior teaches, but for the few episodes in which the priors show what they can do)"""
     gate: Literal["step", "episode"] = "step"
     """how often it is drawn whether the mask applies, in the paper's form; in ours, once an episode"""
 
@@ -290,12 +291,12 @@ def evaluate(env: gym.Env, act, args: Args, prior: str | None, name: str) -> flo
 class MLP:
     """n ReLU networks of one shape: parameters in one flat vector, one batched product a layer, gradients by hand.
 
-    With `norm`, hidden units pass a layer norm without parameters before the ReLU, which bounds what a critic can make of
-    actions that it was never shown (RLPD, arXiv 2302.02948).
-
     So one Adam call and one lerp_ serve all parameters, and a training step allocates next to nothing. Weights are
     (n, out, in) as in torch.nn.Linear; inputs and activations have one column a transition, (n, width, batch), which makes
     the products with the narrow last layer five times faster than rows do.
+
+    With `norm`, hidden units pass a layer norm without parameters before the ReLU, which bounds what a critic can make of
+    actions that it was never shown (RLPD, arXiv 2302.02948).
     """
 
     def __init__(self, n: int, sizes: list[int], batch_size: int, device: torch.device, norm: bool = False):
@@ -436,6 +437,7 @@ class Replay:
     def hold(self, *transition) -> None:
         """Keeps a transition aside, not to be sampled until it is released."""
         self.held.append(np.concatenate(transition, axis=None, dtype=np.float32))
+        del self.held[: -max(len(self.rows) // 2, 1)]  # the other half is for the agent's own
 
     def release(self) -> None:
         """Adds what was held."""
@@ -1041,12 +1043,12 @@ class Teaching:
             self.trials.record_alone(episodic_return)
         if self.rival and self.trials.record(episodic_return, self.rival, self.competition.baseline.mean):
             self.td3.crown()
-        values: dict[str, float] = {
-            f"trials/{name}": getattr(self.trials, name) for name in ("passed", "prior_pull", "champion_pull")
-        }
-        # What a candidate is worth changes with its own episodes and, for all of them, with those of none.
-        for name in self.competition.candidates if self.prior is None else [self.prior]:
-            if self.competition.episodes[name] > 0:
+        values = {"trials/passed": float(self.trials.passed)}
+        values["trials/prior_pull"] = 0.0 if self.td3.teacher is None else self.trials.prior_pull
+        values["trials/champion_pull"] = self.trials.champion_pull if self.td3.has_champion else 0.0
+        # While the agent is untaught, its own episodes change what all candidates are worth; later, only theirs do.
+        for name in self.competition.candidates if self.competition.untaught is None else [self.prior]:
+            if name is not None and self.competition.episodes[name] > 0:
                 for end, value in zip(("", "_low", "_high"), self.competition.worth(name), strict=True):
                     if math.isfinite(value):
                         values[f"worth/{name}{end}"] = value
@@ -1079,8 +1081,8 @@ def main(argv: list[str] | None = None) -> None:
         )
     if args.prior != "none" and args.form == "taught" and 2.5 * args.learning_starts >= args.total_timesteps:
         print(
-            f"note: the actor only copies the prior until step {2.5 * args.learning_starts:.0f} or later, 2.5 times "
-            f"--learning-starts, and the run ends at {args.total_timesteps}: nothing else will be learned",
+            f"note: a prior can teach from step {1.5 * args.learning_starts:.0f} (1.5 times --learning-starts) on, and is "
+            f"copied for {args.learning_starts} steps; the run ends at {args.total_timesteps}: little else will be learned",
             flush=True,
         )
     if args.prior != "none" and args.form == "paper":
