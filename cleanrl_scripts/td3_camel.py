@@ -893,7 +893,6 @@ class Trials:
     ALONE_EPISODES, EPISODES = 3, 5
     TOLERANCE = 0.05
     WEAKEST, STRONGEST = 0.001, 0.2
-    CHAMPION = 0.05  # its pull at the strongest: about that of the data in TD3+BC
 
     def __init__(self):
         self.alone: list[float] = []  # the last returns of the agent that learns alone
@@ -902,7 +901,7 @@ class Trials:
         self.decided_at: int | None = None  # the step at which it was decided
         self.decision = ""
         self.best: DiscountedReturns | None = None
-        self.prior_pull, self.champion_pull = self.STRONGEST, self.CHAMPION
+        self.prior_pull = self.champion_pull = self.STRONGEST
         self.passed = 0
 
     def record_alone(self, episodic_return: float) -> None:
@@ -941,7 +940,7 @@ class Trials:
             self.prior_pull = 0.4 * self.prior_pull if self.prior_pull > self.WEAKEST else 0.0
         else:
             self.prior_pull = min(1.5 * self.prior_pull, self.STRONGEST)
-            self.champion_pull = self.CHAMPION
+            self.champion_pull = self.STRONGEST
         return wins
 
     def state(self) -> list:

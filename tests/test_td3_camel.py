@@ -314,7 +314,7 @@ def test_a_champion_is_not_replaced_by_one_that_is_worse_only_perhaps(td3_camel)
     assert not any(trials.record(value, best, untaught_return=0.0) for value in excused)
     assert trials.best is best
     assert trials.passed == 2
-    assert trials.champion_pull < 0.8 * trials.CHAMPION
+    assert trials.champion_pull < 0.8 * trials.STRONGEST
 
 
 def test_an_agent_a_little_below_its_prior_gets_a_first_champion(td3_camel):
