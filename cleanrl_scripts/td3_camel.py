@@ -960,10 +960,11 @@ class Teaching:
     """What our form decides between episodes: which prior masks the next, who teaches, whether the champion is challenged.
 
     The agent is TD3 without a prior at first: for learning_starts steps it is random, then it learns alone, from its own
-    steps, for half as many. Between its episodes each prior plays one, or up to three while that takes no more than a third
-    of the steps. Then it is decided whether one teaches. If so, the agent learns from all steps, and copies its teacher for
-    as many steps as it was random; after that its unmasked episodes are trials. If not, all is as if there had been no
-    prior, but for the steps that it took to find out.
+    steps (with those of bad priors among them it learns next to nothing, and does not recover), for half as many. Between
+    its episodes each prior plays one, or up to three while that takes no more than a third of the steps. Then it is decided
+    whether one teaches. If so, the agent learns from all steps, and copies its teacher for as many steps as it was random;
+    after that its unmasked episodes are trials. If not, all is as if there had been no prior, but for the steps that it took
+    to find out.
     """
 
     def __init__(self, args: Args, candidates: list[str], td3: TD3):
@@ -982,9 +983,9 @@ class Teaching:
         if knows_enough and trials.decided_at is None:
             self._decide(global_step)
         alone = trials.decided_at is None
-        self.learns_alone = alone and own_steps >= warm_up
         # Whose mask is on; None: nobody's.
         self.prior = self._untried(own_steps) if alone else competition.choose(rng, self.mask_epsilon)
+        self.learns_alone = alone and self.prior is None and own_steps >= warm_up
         copied = trials.decided_at is not None and global_step >= trials.decided_at + warm_up
         teacher = None if alone or trials.prior_pull == 0.0 else competition.leader
         self.copying = teacher is not None and not copied
@@ -1038,7 +1039,7 @@ class Teaching:
             self.competition.drop(name, "it failed")
         if self.mask_epsilon > 0:
             self.competition.record(self.prior, episodic_return)
-        if self.learns_alone and self.prior is None:
+        if self.learns_alone:
             self.trials.record_alone(episodic_return)
         if self.rival and self.trials.record(episodic_return, self.rival, self.competition.baseline.mean):
             self.td3.crown()

@@ -258,7 +258,8 @@ def test_candidates_compete_and_the_run_ends_with_what_they_were_worth(train, tm
     assert "less than that of an untaught agent" in away
     assert good.startswith("good ")
     assert last_value(run_dir, "worth/good_low") <= last_value(run_dir, "worth/good") <= last_value(run_dir, "worth/good_high")
-    assert re.fullmatch(r"At step \d+, .* alone had returned -\d.*, (that began to teach it|it was left alone)\.", teaching)
+    assert re.fullmatch(r"At step \d+, .* alone had returned -\d.*, that began to teach it\.", teaching)
+    assert last_value(run_dir, "trials/passed") > 0
     assert last_value(run_dir, "eval/episodic_return") > -3.0
 
 
