@@ -12,8 +12,8 @@
 #       critics  <- reward + gamma * min(target_critics(next_obs, x'))
 #       actor    <- max critic(obs, actor(obs)) / mean |critic|, pulled to the prior and to the champion
 #       targets  <- (1 - tau) * targets + tau * networks         both every second step
-#   unmasked episodes are a trial of the actor as it was at the first of five: are they no worse than the best so far?
-#       yes: that actor is the champion, and both pulls weaken;  no: they grow
+#   unmasked episodes are a trial of the actor as it was at the first of five: are they no worse than the champion's?
+#       yes: that actor is the champion, and both pulls weaken;  no: they grow;  then the champion plays one, to tell its luck
 #   evaluate without the mask (the learned policy alone: the headline) and with it; their difference is the handover gap
 #
 # That is --form taught: x is an action of the whole space, with the mask and without. In --form paper, CAMEL's own, x spans the
@@ -882,12 +882,12 @@ class Trials:
     its best three episodes in a row: a prior that the agent would soon leave behind is in its way, so else all are dropped.
     It must also be 1.25 standard deviations of episodes of random actions above their mean. Then a trial is five unmasked
     episodes, all played by the actor as it was at the first, two of them without exploration noise. It passes unless their
-    mean lies below that of the best trial so far (at first, of the masked episodes of the best prior) by more than a
-    twentieth of what the best is above an untaught agent, and by more than chance explains in 15 of 100 trials. The first
-    actor that passes is the champion, and its trial the best so far; later ones replace it if their mean is within that
-    twentieth, whatever chance explains, and the trial if it lies above. Each that passes weakens the pull of the prior,
-    until it is let go for good, and that of the champion; each that fails strengthens the first, and gives the second its
-    full strength back.
+    mean lies below that of the champion's episodes (at first, of the masked episodes of the best prior) by more than a
+    twentieth of what that is above an untaught agent, and by more than chance explains in 15 of 100 trials. The first actor
+    that passes is the champion; a later one replaces it if its mean is at least as high. After each trial the champion plays
+    an episode, too, without noise: the best of many trials was lucky, and what it owes to luck shows then. Each trial that
+    passes weakens the pull of the prior, until it is let go for good, and that of the champion; each that fails strengthens
+    the first, and gives the second its full strength back.
     """
 
     ALONE_EPISODES, EPISODES = 3, 5
@@ -900,7 +900,8 @@ class Trials:
         self.trial = DiscountedReturns()
         self.decided_at: int | None = None  # the step at which it was decided
         self.decision = ""
-        self.best: DiscountedReturns | None = None
+        self.champion: DiscountedReturns | None = None
+        self.has_defended = True  # since the last trial
         self.prior_pull = self.champion_pull = self.STRONGEST
         self.passed = 0
 
@@ -921,6 +922,12 @@ class Trials:
         self.decision = f"At step {global_step}, when the agent alone had returned {self.best_alone:.1f} and {best}, {then}."
         return teaches
 
+    def record_defence(self, episodic_return: float) -> None:
+        """Takes in the return of an episode of the champion."""
+        assert self.champion is not None
+        self.champion.add(episodic_return)
+        self.has_defended = True
+
     def record(self, episodic_return: float, best: DiscountedReturns, untaught_return: float) -> bool:
         """Takes in the return of an episode of the challenger; True if it ends a trial that makes it the champion."""
         self.trial.add(episodic_return)
@@ -931,9 +938,10 @@ class Trials:
         tolerated = -self.TOLERANCE * max(best.mean - untaught_return, 0.0)
         # Without an interval, of too few episodes to compare with, the means have to do.
         passes = margin >= tolerated or tolerated <= high < math.inf
-        wins = margin >= tolerated or (passes and self.best is None)
-        if wins and (self.best is None or trial.mean > self.best.mean):
-            self.best = trial
+        wins = margin >= 0.0 or (passes and self.champion is None)
+        if wins:
+            self.champion = trial
+        self.has_defended = self.champion is None
         if passes:
             self.champion_pull *= 0.8
             self.passed += 1
@@ -944,16 +952,16 @@ class Trials:
         return wins
 
     def state(self) -> list:
-        returns = [self.alone, self.best_alone, self.trial.state(), self.best and self.best.state()]
-        return [*returns, self.decided_at, self.decision, self.prior_pull, self.champion_pull, self.passed]
+        returns = [self.alone, self.best_alone, self.trial.state(), self.champion and self.champion.state()]
+        return [*returns, self.has_defended, self.decided_at, self.decision, self.prior_pull, self.champion_pull, self.passed]
 
     def load_state(self, state: list) -> None:
-        self.alone, self.best_alone, trial, best, *rest = state
+        self.alone, self.best_alone, trial, champion, self.has_defended, *rest = state
         self.decided_at, self.decision, self.prior_pull, self.champion_pull, self.passed = rest
         self.trial.load_state(trial)
-        if best is not None:
-            self.best = DiscountedReturns()
-            self.best.load_state(best)
+        if champion is not None:
+            self.champion = DiscountedReturns()
+            self.champion.load_state(champion)
 
 
 class Teaching:
@@ -997,8 +1005,9 @@ class Teaching:
         self.td3.teacher = competition.candidates.index(teacher) if teacher else None
         self.td3.prior_pull, self.td3.champion_pull = trials.prior_pull, trials.champion_pull
         self.rival: DiscountedReturns | None = None  # what a trial, if the episode is part of one, has to match
-        if self.prior is None and copied:
-            self.rival = trials.best or (competition.returns[teacher] if teacher else None)
+        self.defends = self.prior is None and not trials.has_defended
+        if self.prior is None and copied and not self.defends:
+            self.rival = trials.champion or (competition.returns[teacher] if teacher else None)
         if self.rival and trials.trial.count == 0:
             self.td3.challenge()
 
@@ -1026,12 +1035,14 @@ class Teaching:
     @property
     def act(self) -> Actor:
         """Who plays, if no prior does."""
+        if self.defends:
+            return self.td3.champion_act
         return self.td3.challenger_act if self.rival else self.td3.act
 
     @property
     def exploration_noise(self) -> float:
-        """Every other episode of a trial is played as the champion is evaluated: what wins by its noise may fall without."""
-        return 0.0 if self.rival and self.trials.trial.count % 2 else self.args.exploration_noise
+        """The champion, and every other episode of a trial, is played as it is evaluated: what wins by noise may fall."""
+        return 0.0 if self.defends or (self.rival and self.trials.trial.count % 2) else self.args.exploration_noise
 
     def end_episode(self, episodic_return: float, still_asked: list[str]) -> dict[str, float]:
         """Takes in the episode's return, and which of the priors that were asked did not make fault upon fault; the metrics."""
@@ -1041,6 +1052,8 @@ class Teaching:
             self.competition.record(self.prior, episodic_return)
         if self.learns_alone:
             self.trials.record_alone(episodic_return)
+        if self.defends:
+            self.trials.record_defence(episodic_return)
         if self.rival and self.trials.record(episodic_return, self.rival, self.competition.baseline.mean):
             self.td3.crown()
         values = {"trials/passed": float(self.trials.passed)}

@@ -300,7 +300,8 @@ def test_a_trial_that_cannot_be_compared_by_an_interval_is_by_its_mean(td3_camel
         best.forget()
         best.add(value)
     assert not any(trials.record(20.0 + k, best, untaught_return=0.0) for k in range(5))
-    assert trials.best is None
+    assert trials.champion is None
+    assert trials.has_defended
     assert [trials.record(1900.0 + k, best, untaught_return=0.0) for k in range(5)] == [False] * 4 + [True]
 
 
@@ -311,11 +312,29 @@ def test_a_champion_is_not_replaced_by_one_that_is_worse_only_perhaps(td3_camel)
     for value in good:
         prior.add(value)
     assert [trials.record(value, prior, untaught_return=0.0) for value in good] == [False] * 4 + [True]
-    best = trials.best
-    assert not any(trials.record(value, best, untaught_return=0.0) for value in excused)
-    assert trials.best is best
+    champion = trials.champion
+    assert not any(trials.record(value, champion, untaught_return=0.0) for value in excused)
+    assert trials.champion is champion
     assert trials.passed == 2
     assert trials.champion_pull < 0.8 * trials.STRONGEST
+
+
+def test_a_champion_that_was_lucky_is_replaced_once_it_has_defended_itself(td3_camel):
+    trials, prior = td3_camel.Trials(), td3_camel.DiscountedReturns()
+    lucky, steady = (3000.0, 3010.0, 2990.0, 3000.0, 3005.0), (2800.0, 2810.0, 2790.0, 2800.0, 2805.0)
+    for value in lucky:
+        prior.add(value)
+    assert any(trials.record(value, prior, untaught_return=0.0) for value in lucky)
+    assert not trials.has_defended
+    for value in (300.0, 2995.0, 310.0):
+        trials.record_defence(value)
+        assert trials.has_defended
+        won = [trials.record(value, trials.champion, untaught_return=0.0) for value in steady]
+        assert not trials.has_defended
+        if any(won):
+            break
+    assert won[-1]
+    assert trials.champion.mean == pytest.approx(2801.0)
 
 
 def test_an_agent_a_little_below_its_prior_gets_a_first_champion(td3_camel):
