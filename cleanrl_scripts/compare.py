@@ -57,7 +57,8 @@ class Args:
     """the ids of the environments"""
     arms: tuple[str, ...] = ("none", "llm")
     """what is compared, the baseline first. td3_camel.py: none, llm, paper, auto, random, expert (the best run of `none`);
-    other scripts: what they take as --arm; an arm of your own: "wide=--prior shipped --radius 0.6" """
+    other scripts: what they take as --arm; an arm of your own: "wide=--prior shipped --radius 0.6"; {env_id} stands for the
+    environment's id """
     seeds: str = "1-3"
     """1-8, or 1,3,5, or 4"""
     total_timesteps: int = 1000000
@@ -221,7 +222,7 @@ def plan(args: Args, extra: list[str]) -> tuple[Path, list[Run]]:
             raise UserError(f"--expert-models {args.expert_models}: there is no {model}")
         if needs_none and arm == "expert" and not model.exists() and "none" not in arms:
             raise UserError("--arms expert needs `none` among the arms, whose best run is the expert, or --expert-models")
-        flags = [flag.replace("{expert_model}", str(model)) for flag in arm_flags]
+        flags = [flag.replace("{expert_model}", str(model)).replace("{env_id}", env_id) for flag in arm_flags]
         flags = ["--env-id", env_id, *flags, "--seed", str(seed), "--total-timesteps", str(args.total_timesteps), *extra]
         path = output / "runs" / folder / arm / str(seed)
         expert = model if needs_none and str(arm_flags).count("{expert_model}") else None
@@ -1215,7 +1216,7 @@ def summary_figure(report: Report):
     return figure
 
 
-def html_page(report: Report, name: str, command: str | None, cost: str, figures: dict[str, str]) -> str:
+def html_page(report: Report, name: str, command: str | None, figures: dict[str, str]) -> str:
     """One file that needs no other."""
     parts = []
     for title, header, rows in report.tables:
@@ -1225,7 +1226,7 @@ def html_page(report: Report, name: str, command: str | None, cost: str, figures
     drawn = "\n".join(f"<figure>{svg[svg.index('<svg') :]}</figure>" for svg in figures.values())
     notes = "".join(f"<li>{html.escape(note)}</li>\n" for note in report.notes)
     notes = f"<h2>To know</h2>\n<ul>{notes}</ul>" if notes else ""
-    how = f"<h2>Command</h2>\n<pre>{html.escape(command)}</pre>\n<p>{cost}</p>" if command else ""
+    how = f"<h2>Command</h2>\n<pre>{html.escape(command)}</pre>" if command else ""
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{html.escape(name)}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -1256,13 +1257,13 @@ def description_of(folder: Path) -> dict:
         raise UserError(f"{path} is damaged: {error}") from None
 
 
-def cost(description: dict) -> str:
-    """What the runs have cost, as far as it is known."""
+def cost(description: dict) -> list[str]:
+    """What the runs have cost, as far as it is known: a note, or none."""
     hours = [value for arms in description.get("hours", {}).values() for seeds in arms.values() for value in seeds.values()]
     if not hours:
-        return ""
-    steps = len(hours) * description["total_timesteps"]
-    return f"{len(hours)} runs of {description['total_timesteps']:,} steps, {steps:,} in all, took {amount(sum(hours))} hours."
+        return []
+    runs, length = len(hours), description["total_timesteps"]
+    return [f"Cost: {runs} runs of {length:,} steps, {runs * length:,} in all, took {amount(sum(hours))} hours."]
 
 
 def write_report(folder: Path, threshold: float | None) -> Report:
@@ -1277,6 +1278,7 @@ def write_report(folder: Path, threshold: float | None) -> Report:
     ]
     notes = [f"Not finished: {', '.join(missing)}."] if missing else []
     report = make_report(evaluations, description.get("arms", ()), threshold, notes)
+    report.notes += cost(description)
     write_atomically(folder / "table.md", markdown(report))
     figures: dict[str, str] = {}
     with matplotlib.rc_context(STYLE):
@@ -1288,7 +1290,7 @@ def write_report(folder: Path, threshold: float | None) -> Report:
             plt.close(figure)
             figures[name] = data.getvalue().decode()
     command = description.get("command")
-    page = html_page(report, folder.name, command and f"python {shlex.join(command)}", cost(description), figures)
+    page = html_page(report, folder.name, command and f"python {shlex.join(command)}", figures)
     write_atomically(folder / "index.html", page)
     return report
 
