@@ -139,8 +139,8 @@ class PriorCompetition:
         agent = "that of an untaught agent" if self.untaught else "without it"
         gained = f"an episode returned {abs(worth):.1f} {'less' if worth < 0 else 'more'} than {agent}"
         if not math.isfinite(low):
-            too_few = f"there are too few episodes with and without {candidate} to tell what it is worth"
-            return f"{too_few}, {episodes} with it: {gained}{dropped}."
+            perhaps = f"{candidate} perhaps {'hurt' if worth < 0 else 'helped'}"
+            return f"{perhaps}: {gained} (too few episodes for an interval, {episodes} with it){dropped}."
         what = "helped" if low > 0 else "hurt" if high < 0 else "made no difference that can be told from chance"
         low, high = (-high, -low) if worth < 0 else (low, high)
         return f"{candidate} {what}: {gained} ({100 * (1 - self.error_rate):g} % interval {low:.1f} to {high:.1f}){dropped}."

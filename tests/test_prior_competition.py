@@ -75,8 +75,7 @@ def test_the_verdict_says_who_helped_by_how_much_and_how_sure_that_is():
     new = PriorCompetition(["new"])
     assert new.verdict() == "new was never played."
     new.record("new", 3.0)
-    too_few = "there are too few episodes with and without new to tell what it is worth, 1 with it: "
-    too_few += "an episode returned 3.0 more than without it."
+    too_few = "new perhaps helped: an episode returned 3.0 more than without it (too few episodes for an interval, 1 with it)."
     assert new.verdict() == too_few
 
 
