@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The comparisons behind the README's results, those that decide most first. Stop it as you like and start it again: what is in a
-# folder's curves.csv is not run again, what was cut goes on.
+# The full comparisons of both papers and of our forms, those that decide most first. Stop it as you like and start it again:
+# what is in a folder's curves.csv is not run again, what was cut goes on.
 #
 #   bash benchmarks/evidence.sh              # one run a core
 #   bash benchmarks/evidence.sh --jobs 1     # what is given here goes to every comparison
 #
-# Lengths are those of the published runs of 1 000 000 steps times 0.3 (learning starts at 7 500 instead of 25 000) or times 0.1.
+# CAMEL's lengths are those of its runs of 1 000 000 steps times 0.3 (learning starts at 7 500 instead of 25 000) or times 0.1.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export OMP_NUM_THREADS=1
