@@ -273,7 +273,6 @@ def describe(output: Path, args: Args, script: str, arms: dict, seeds: list[int]
         "flags": extra,
         "threshold": args.threshold,
         "versions": versions(),
-        "command": sys.argv,
     }
     if path.exists():
         try:
@@ -303,8 +302,30 @@ def describe(output: Path, args: Args, script: str, arms: dict, seeds: list[int]
             raise UserError(f"{path} is damaged: {type(error).__name__}: {error}") from None
         if changed:
             print("note: runs of other versions are in this comparison:", ", ".join(f"{k} {v}" for k, v in changed.items()))
+    now["command"] = whole_command(args, now)
     output.mkdir(parents=True, exist_ok=True)
     write_atomically(path, json.dumps(now, indent=2) + "\n")
+
+
+def whole_command(args: Args, description: dict) -> list[str]:
+    """What trains all of a comparison from the beginning, however many commands it grew by."""
+    known = ARMS.get(description["script"])
+    arms = []
+    for name, flags in description["arms"].items():
+        usual = known.get(name) if known is not None else ["--arm", name]
+        arms.append(name if flags == usual else f"{name}={shlex.join(flags)}")
+    seeds = description["seeds"]
+    is_range = seeds == list(range(seeds[0], seeds[-1] + 1)) and len(seeds) > 1
+    command = ["cleanrl_scripts/compare.py", "--script", args.script, "--env-ids", *description["env_ids"], "--arms", *arms]
+    command += ["--seeds", f"{seeds[0]}-{seeds[-1]}" if is_range else ",".join(map(str, seeds))]
+    command += ["--total-timesteps", str(args.total_timesteps), *description["flags"]]
+    for name in ("expert_models", "threshold", "output"):
+        if (value := getattr(args, name)) is not None:
+            command += [f"--{name.replace('_', '-')}", str(value)]
+    for name in ("from_csv", "from_wandb"):
+        if value := getattr(args, name):
+            command += [f"--{name.replace('_', '-')}", *value]
+    return command
 
 
 def write_atomically(path: Path, data: str | bytes) -> None:

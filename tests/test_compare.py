@@ -737,6 +737,19 @@ def test_numbers_for_people(compare):
     assert {value: compare.amount(value) for value in values} == values
 
 
+def test_a_comparison_that_grew_records_one_command_for_all_of_it(script, tmp_path):
+    run(*script, "--arms", "a", "--seeds", "1-2", "--learning-rate", "3")
+    run(*script, "--arms", "a", "wide=--arm b --slow-arm none", "--seeds", "4", "--learning-rate", "3")
+    run(*script, "--arms", "wide=--arm b --slow-arm none", "--seeds", "1-2", "--learning-rate", "3", "--jobs", "1")
+    name, *command = json.loads((tmp_path / "out" / "comparison.json").read_text())["command"]
+    assert name == "cleanrl_scripts/compare.py"
+    assert "all runs are finished" in run(*command)
+    assert starts(tmp_path / "out") == [1] * 6
+    command[command.index("--output") + 1] = str(tmp_path / "again")
+    run(*command)
+    assert (tmp_path / "again" / "curves.csv").read_bytes() == (tmp_path / "out" / "curves.csv").read_bytes()
+
+
 def test_the_page_needs_no_other_file(script, tmp_path):
     run(*script, "--arms", "a", "--seeds", "1-3")
     page = (tmp_path / "out" / "index.html").read_text()
