@@ -172,8 +172,9 @@ class _Worker:
 
     def __init__(self, source: str, observation_shape: Sequence[int], action_shape: tuple[int, ...]):
         self.observation_shape, self.action_shape, self.owner = tuple(observation_shape), action_shape, os.getpid()
-        # Nothing of the environment, which may hold keys, but what Python needs to start.
+        # Nothing of the environment, which may hold keys, but what Python needs to start, and what makes NumPy round as here.
         kept = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "SYSTEMROOT")
+        kept += ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "NPY_DISABLE_CPU_FEATURES")
         environment = {name: os.environ[name] for name in kept if name in os.environ}
         environment |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
         self.process = subprocess.Popen(

@@ -234,6 +234,12 @@ def test_a_worker_knows_nothing_of_the_environment(unchecked, monkeypatch):
     assert policy(np.ones(1)).tolist() == [0.0, 1.0]
 
 
+def test_a_worker_computes_with_the_kernels_that_we_compute_with(unchecked, monkeypatch):
+    monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
+    policy = unchecked("import os\ndef policy(obs):\n    return [os.environ['OPENBLAS_CORETYPE'] == 'Haswell']")
+    assert policy(np.ones(1)).tolist() == [1.0]
+
+
 @pytest.mark.parametrize("said", ["b'x'", "b'x' * 5000", "bytes(8) * 33", "b'\\xff' * 272"])
 def test_a_worker_that_says_what_it_should_not_neither_hangs_nor_breaks_us(unchecked, said):
     policy = unchecked(f"import os\ndef policy(obs):\n    os.write(1, {said})\n    return [5.0]")
