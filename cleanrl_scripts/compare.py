@@ -154,6 +154,11 @@ def parse_seeds(text: str) -> list[int]:
     return sorted(set(seeds))
 
 
+def usual_flags(arm: str, script: str) -> list[str] | None:
+    """The flags of an arm that is named without any; None if the script has no such arm."""
+    return ARMS[script].get(arm) if script in ARMS else ["--arm", arm]
+
+
 def parse_arms(arms: Iterable[str], script: str) -> dict[str, list[str]]:
     """The flags of every arm."""
     flags = {}
@@ -168,7 +173,7 @@ def parse_arms(arms: Iterable[str], script: str) -> dict[str, list[str]]:
             raise UserError(
                 f'--arms {name}: {script} has {", ".join(known)}; give an arm of your own with its flags: "{name}=--prior ..."'
             )
-        flags[name] = shlex.split(own) if has_flags else known[name] if known else ["--arm", name]
+        flags[name] = shlex.split(own) if has_flags else usual_flags(name, script)
     return flags
 
 
@@ -309,11 +314,10 @@ def describe(output: Path, args: Args, script: str, arms: dict, seeds: list[int]
 
 def whole_command(args: Args, description: dict) -> list[str]:
     """What trains all of a comparison from the beginning, however many commands it grew by."""
-    known = ARMS.get(description["script"])
-    arms = []
-    for name, flags in description["arms"].items():
-        usual = known.get(name) if known is not None else ["--arm", name]
-        arms.append(name if flags == usual else f"{name}={shlex.join(flags)}")
+    arms = [
+        name if flags == usual_flags(name, description["script"]) else f"{name}={shlex.join(flags)}"
+        for name, flags in description["arms"].items()
+    ]
     seeds = description["seeds"]
     is_range = seeds == list(range(seeds[0], seeds[-1] + 1)) and len(seeds) > 1
     command = ["cleanrl_scripts/compare.py", "--script", args.script, "--env-ids", *description["env_ids"], "--arms", *arms]
