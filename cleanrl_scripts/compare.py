@@ -164,16 +164,17 @@ def parse_arms(arms: Iterable[str], script: str) -> dict[str, list[str]]:
     flags = {}
     for arm in arms:
         name, has_flags, own = arm.partition("=")
-        known = ARMS.get(script)
+        usual = usual_flags(name, script)
         if not re.fullmatch(r"[\w.-]+", name) or (has_flags and not own.startswith("--")):
             raise UserError(f'--arms {arm!r}: give a name, or name and flags as in "wide=--prior shipped --radius 0.6"')
         if name in flags:
             raise UserError(f"--arms names {name} twice")
-        if not has_flags and known is not None and name not in known:
+        if not has_flags and usual is None:
             raise UserError(
-                f'--arms {name}: {script} has {", ".join(known)}; give an arm of your own with its flags: "{name}=--prior ..."'
+                f"--arms {name}: {script} has {', '.join(ARMS[script])}; "
+                f'give an arm of your own with its flags: "{name}=--prior ..."'
             )
-        flags[name] = shlex.split(own) if has_flags else usual_flags(name, script)
+        flags[name] = shlex.split(own) if has_flags else usual
     return flags
 
 

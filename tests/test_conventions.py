@@ -188,12 +188,14 @@ def test_every_path_in_the_readme_exists():
     assert [path for path in paths if not (ROOT / path).exists() and path not in gym.registry] == []
 
 
-def test_every_interval_in_a_table_of_the_readme_is_in_that_of_a_comparison():
+def test_every_interval_of_the_evidence_and_of_the_readmes_tables_is_in_the_table_of_a_comparison():
     cell = re.compile(r"(?<=\| )-?[\d.,]+ \[[^]|]*\](?= \|)")
     tables = "".join(path.read_text("utf-8") for path in (ROOT / "benchmarks" / "comparisons").glob("*/table.md"))
     cells = cell.findall((ROOT / "README.md").read_text("utf-8"))
+    evidence = re.findall(r"-?\d[\d.,]* \[[-\d., ]+\]", (ROOT / "benchmarks" / "EVIDENCE.md").read_text("utf-8"))
     assert len(cells) > 5
-    assert set(cells) - set(cell.findall(tables)) == set()
+    assert len(evidence) > 5
+    assert {*cells, *evidence} - set(cell.findall(tables)) == set()
 
 
 # ----------------------------------------------------------------------------------------------------------------- specs
