@@ -19,13 +19,14 @@ mujoco=(Hopper-v4 Walker2d-v4 Ant-v4)
 camel=(--env-ids "${mujoco[@]}" --total-timesteps 300000 --learning-starts 7500 --no-cuda)
 ultra=(--script ppo_ultra.py --total-timesteps 500000 --no-cuda)
 
-# CAMEL: TD3, the paper's form, ours; then more seeds; then what the paper compares with, in its form.
+# CAMEL: TD3, the paper's form, ours; then more seeds; then what the paper compares with, in its form. The experts are agents
+# that the paper's form had at its end, for TD3 alone has hardly one to offer after 300 000 steps.
 compare camel "${camel[@]}" --arms none paper llm --seeds 1-3
 # ULTRA: PPO goes on, with the LLM's actions and rewards, with those of random states.
 compare ultra "${ultra[@]}" --env-ids "${mujoco[@]}" ALE/Pong-v5 --arms none ra random --seeds 1-3
 compare camel "${camel[@]}" --arms none paper llm --seeds 1-5
 compare camel "${camel[@]}" --arms none paper llm "random=--prior random --form paper" \
-    "expert=--prior expert:{expert_model} --form paper" --seeds 1-5
+    "expert=--prior expert:benchmarks/experts/{env_id}.pt --form paper" --seeds 1-5
 # ULTRA: the other arms, the LLM's code, every entry speaking to the end; the weight of the rewards.
 compare ultra "${ultra[@]}" --env-ids "${mujoco[@]}" ALE/Pong-v5 \
     --arms none ra random a r rnd statemask "code=--arm ra --guidance code" "ra-always=--arm ra --withhold 0" --seeds 1-3

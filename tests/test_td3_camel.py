@@ -229,6 +229,15 @@ def test_every_prior_trains(train, tmp_path):
         )
 
 
+@pytest.mark.parametrize("env_id", ["Hopper-v4", "Walker2d-v4", "Ant-v4"])
+def test_the_experts_of_the_evidence_are_agents_of_their_environments(td3_camel, env_id):
+    args = td3_camel.Args(env_id=env_id, prior=f"expert:{ROOT}/benchmarks/experts/{env_id}.pt", form="paper", eval_episodes=5)
+    env = td3_camel.make_env(args)
+    expert = td3_camel.evaluate(env, lambda obs: np.zeros(env.action_space.shape), args, "expert", "")
+    nothing = td3_camel.evaluate(env, lambda obs: np.zeros(env.action_space.shape), args, None, "")
+    assert expert > 500 + nothing
+
+
 PILES = {  # the goal lies at the origin
     "good": "return [-10.0 * obs[0], -10.0 * obs[1]]",
     "away": "return [10.0 * obs[0], 10.0 * obs[1]]",
