@@ -130,7 +130,7 @@ class Args:
     """where the code of a prior is played: checked and guarded in this process, or in a locked process of its own"""
     form: Literal["taught", "paper"] = "taught"
     """taught: the actor also learns from the prior, and keeps it when the mask is gone, but may soon stand still; paper: CAMEL
-    as published, better after 300 000 steps"""
+    as published, as good or better after 300 000 steps"""
     radius: float = 0.3
     """half-width of the interval around the prior's action, as a fraction of half the action range, in (0, 2]"""
     mask_fraction: float = 0.2
