@@ -12,8 +12,9 @@
 #       critics  <- reward + gamma * min(target_critics(next_obs, x'))
 #       actor    <- max critic(obs, actor(obs)) / mean |critic|, pulled to the prior and to the champion
 #       targets  <- (1 - tau) * targets + tau * networks         both every second step
-#   unmasked episodes are a trial of the actor as it was at the first of five: are they no worse than the champion's?
-#       yes: that actor is the champion, and both pulls weaken;  no: they grow;  then the champion plays one, to tell its luck
+#   unmasked episodes are a trial of the actor as it was at the first of five: as good as the champion's, but for chance?
+#       yes: both pulls weaken, and if their mean is as high, that actor is the champion;  no: the pulls are strong again
+#       then the champion plays one, to tell its luck
 #   evaluate without the mask (the learned policy alone: the headline) and with it; their difference is the handover gap
 #
 # That is --form taught: x is an action of the whole space, with the mask and without. In --form paper, CAMEL's own, x spans the
@@ -196,13 +197,17 @@ def arm_name(args: Args) -> str:
 def load_priors(args: Args, observation_space: gym.Space, space: Box) -> dict[str, PriorPolicy]:
     """The policies that --prior stands for, by name: one, or all candidates."""
     kind, _, rest = args.prior.partition(":")
-    if kind == "auto":
-        return load_candidates(rest or args.env_id, args.isolation, space.shape)
     if kind == "random":
         return {"random": random_prior(observation_space, space, args.seed)}
     if kind == "expert":
         return {"expert": expert_prior(rest, observation_space, space)}
-    name = Path(args.prior).stem if args.candidate is None else f"policy-{args.candidate}"
+    if args.isolation == "process" and args.prior_input is None and observation_space.shape is None:
+        raise ValueError(
+            f"--isolation process needs observations that are arrays, or a --prior-input that is one, got {observation_space}"
+        )
+    if kind == "auto":
+        return load_candidates(rest or args.env_id, args.isolation, space.shape)
+    name = Path(rest if kind == "trusted" else args.prior).stem if args.candidate is None else f"policy-{args.candidate}"
     return {name: load_prior(args.prior, args.candidate, args.isolation, space.shape)}
 
 
@@ -211,8 +216,8 @@ def make_env(args: Args, video_dir: Path | None = None) -> gym.Env:
     options: dict = {"render_mode": "rgb_array"} if video_dir else {}
     try:
         env = gym.make(args.env_id, disable_env_checker=True, **options)
+        info = env.reset(seed=0)[1] if video_dir or args.prior_input else {}
         if video_dir:
-            env.reset()
             env.render()
             env = gym.wrappers.RecordVideo(
                 env, str(video_dir), episode_trigger=lambda n: n % args.eval_episodes == 0, disable_logger=True
@@ -223,6 +228,10 @@ def make_env(args: Args, video_dir: Path | None = None) -> gym.Env:
     space = env.action_space
     if not (isinstance(space, Box) and np.issubdtype(space.dtype, np.floating) and space.is_bounded("both")):
         raise UserError(f"--env-id {args.env_id}: TD3 needs a Box action space of floats with finite bounds, got {space}")
+    if args.prior_input not in (None, "ram", "simulator", *info):
+        raise UserError(
+            f"--prior-input must be ram, simulator or a key of info, got {args.prior_input}; info has {sorted(info)}"
+        )
     if args.prior == "none":
         env = gym.wrappers.RescaleAction(env, np.float32(-1.0), np.float32(1.0))
     else:
@@ -421,7 +430,8 @@ class Replay:
 
     row = [obs | action | next_obs | next_center | next_half_width | center | half_width | reward | not_terminated | advice]
 
-    The advice is what every candidate would do at obs, as x: candidates * action_dim numbers, NaN where one was not asked.
+    The advice is what every candidate would do at obs, as x: candidates * action_dim numbers, NaN where one was not asked or
+    made a fault.
     """
 
     def __init__(self, capacity: int, observation_dim: int, action_dim: int, candidates: int = 0):
@@ -457,7 +467,7 @@ class Replay:
         indices = rng.integers(0, min(self.added, len(self.rows)), len(out))
         torch.index_select(self.tensor, 0, torch.from_numpy(indices), out=out)
 
-    # On disk lies every row ever added, in order, so that a checkpoint only writes what is new.
+    # On disk each row lies where it was added, in order, so that a checkpoint only writes what is new.
     def save(self, path: Path) -> None:
         first = max(self.written, self.added - len(self.rows))
         with open(path, "r+b" if path.exists() else "wb") as file:
@@ -521,7 +531,7 @@ class TD3:
             self.batch[field] for field in rest
         )
         self.advice = self.batch[advice].unflatten(0, (-1, action_dim))
-        self.action_inputs = slice(observation_dim, observation_dim + action_dim)
+        self.action_inputs = action
         self.ascend = torch.full((1, 1, args.batch_size), -1.0 / args.batch_size, device=device)
 
     def update(self, global_step: int, copying: bool = False) -> None:
@@ -560,10 +570,11 @@ class TD3:
             x = self.actor.forward(self.observation)[0].tanh_()
             torch.addcmul(self.center, self.half_width, x, out=self.action)
             values = self.first_critic.forward(self.observation_action)
-            delta = self.first_critic.input_gradient(self.ascend, self.action_inputs)[0]
-            delta.mul_(self.half_width)  # da/dx
             if copying:
-                delta.zero_()
+                delta = torch.zeros_like(x)
+            else:
+                delta = self.first_critic.input_gradient(self.ascend, self.action_inputs)[0]
+                delta.mul_(self.half_width)  # da/dx
             pulls = []
             if self.teacher is not None:
                 pulls.append((self.prior_pull, self.advice[self.teacher]))
@@ -609,7 +620,7 @@ class TD3:
         self.has_champion = True
 
     def state(self) -> dict:
-        """Everything that the next update depends on, but for the replay buffer and the random generator."""
+        """What has been learned; who teaches, and how strongly, is set anew at the beginning of each episode."""
         return {
             "actor": self.actor.flat,
             "target_actor": self.target_actor.flat,
@@ -746,7 +757,7 @@ def serialize(state: dict) -> memoryview:
 def prior_hash(args: Args) -> str | None:
     """The hash of the file, or of the files of the folder, that the prior is read from, if it is the user's own."""
     path = Path(re.sub("^(expert|trusted|auto):", "", args.prior))
-    files = [path] if path.is_file() else sorted(path.glob("*.py"))
+    files = [path] if path.is_file() else sorted([*path.glob("*.py"), *path.glob("provenance.json")])  # which has the default
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest() if files else None
 
 
@@ -811,7 +822,7 @@ def parse_args(argv: list[str] | None = None) -> Args:
             "gymnasium.pprint_registry() lists every environment)"
         ) from None
     if args.prior == "shipped":
-        if args.env_id not in shipped_priors():
+        if args.env_id not in shipped_priors() and args.candidate is None:
             raise UserError(
                 f"no prior is shipped as the default of --env-id {args.env_id} (those of {', '.join(shipped_priors())} are). "
                 "Give a Python file that defines policy(obs) with --prior path/to/policy.py, let the candidates of an "
@@ -1001,7 +1012,7 @@ class Teaching:
         self.holds = alone and self.prior is not None
         # Until the actor has copied its teacher, the mask is around a prior that plays by itself.
         self.prior_plays = self.prior is not None and (alone or self.copying)
-        # Whose advice is to be stored: whoever may come to teach.
+        # Whose advice is to be stored: while there is a mask, that of all who may come to mask or teach.
         self.asked = list(competition.alive) if self.mask_epsilon > 0 or alone else [teacher] if teacher else []
         self.td3.teacher = competition.candidates.index(teacher) if teacher else None
         self.td3.prior_pull, self.td3.champion_pull = trials.prior_pull, trials.champion_pull
@@ -1031,7 +1042,9 @@ class Teaching:
         self.td3.replay.held = []
         for name in list(self.competition.alive):
             played = self.competition.episodes[name] > 0
-            self.competition.drop(name, "the agent alone was almost as good" if played else "it was not played in time")
+            self.competition.drop(
+                name, "it was not well above the agent alone and chance" if played else "it was not played in time"
+            )
 
     @property
     def act(self) -> Actor:
@@ -1204,9 +1217,8 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
         line = f"eval at global_step {global_step}: return {unmasked:.1f} without the mask"
         if masked:
             # Around the best candidate so far; if all were dropped there is no mask any more, nor a gap.
-            alive = teaching.competition.alive if teaching else [args.prior]
-            prior = (teaching and teaching.competition.leader) or next(iter(alive), None)
-            with_mask = evaluate(eval_env, act, args, prior, f"step-{global_step}-masked") if alive else unmasked
+            prior = teaching.competition.leader or next(iter(teaching.competition.alive), None) if teaching else args.prior
+            with_mask = evaluate(eval_env, act, args, prior, f"step-{global_step}-masked") if prior else unmasked
             values |= {"eval/masked_return": with_mask, "eval/handover_gap": with_mask - unmasked}
             line += f", {with_mask:.1f} with it, handover gap {with_mask - unmasked:.1f}"
         metrics.log(global_step, values)
@@ -1282,7 +1294,8 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
                     values["mask/active"] = masked_steps / episodic_length
                     # The mean width of the interval as a fraction of the action range.
                     values["mask/width"] = float(np.mean(widths / (space.high - space.low))) / episodic_length
-                    values["mask/prior_faults"] = info["prior_faults"]
+                    faults = env.get_wrapper_attr("fault_counts").values() if taught else [info["prior_faults"]]
+                    values["mask/prior_faults"] = sum(faults)
                 if teaching:
                     values |= teaching.end_episode(episodic_return, env.get_wrapper_attr("asked"))
                 values["charts/SPS"] = progress.steps_per_second(global_step)

@@ -24,7 +24,7 @@ class PriorAdvice(gym.Wrapper, RecordConstructorArgs):
     mask, where actions are in native units.
 
     A prior that raises or returns a wrong shape, NaN or Inf has made a fault: its advice for that state is NaN, and
-    ``fault_counts`` counts it. After 10 faults in a row it is not asked any more, with a warning.
+    ``fault_counts`` counts it, with a warning at the first. After 10 faults in a row it is not asked any more, with another.
 
     Info:
         ``prior_actions``: reset and step, (n, \\*action_shape) of the action space's dtype, native units, clipped into the
@@ -68,6 +68,11 @@ class PriorAdvice(gym.Wrapper, RecordConstructorArgs):
         if env.has_wrapper_attr("native_action_space"):
             raise ValueError(f"PriorAdvice belongs below LLMActionMask, where actions are in native units; got {env}")
         require_prior_input(env, prior_input)
+        if isolation == "process" and prior_input is None and env.observation_space.shape is None:
+            raise ValueError(
+                "isolation='process' needs observations that are arrays, or a prior_input that is one, "
+                f"got {env.observation_space}"
+            )
         policies = load_candidates(priors, isolation, space.shape) if isinstance(priors, str) else dict(priors)
         if not policies:
             raise ValueError(f"priors must hold at least one policy, got {priors!r}")
@@ -115,6 +120,11 @@ class PriorAdvice(gym.Wrapper, RecordConstructorArgs):
     def _count_fault(self, name: str, error: Exception) -> None:
         self.fault_counts[name] += 1
         self.faults_in_a_row[name] += 1
+        if self.fault_counts[name] == 1:
+            warnings.warn(
+                f"PriorAdvice: the prior {name} failed ({type(error).__name__}: {error}); its advice for that state is NaN.",
+                stacklevel=2,
+            )
         if self.faults_in_a_row[name] >= MAX_FAULTS_IN_A_ROW:
             self.asked.remove(name)
             warnings.warn(

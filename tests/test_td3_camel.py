@@ -282,7 +282,7 @@ def test_candidates_compete_and_the_run_ends_with_what_they_were_worth(train, tm
         ({"prior": "random", "form": "paper"}, "random-paper"),
         ({"prior": "expert:a/model.pt"}, "expert"),
         ({"prior": "auto:pile"}, "auto"),
-        ({"prior": "trusted:a/mine.py"}, "mine"),
+        ({"prior": "trusted:mine.py"}, "mine"),
         ({"prior": "policies/Hopper-v4"}, "Hopper-v4"),
     ],
 )
@@ -375,7 +375,7 @@ def test_a_prior_teaches_an_agent_that_would_not_soon_leave_it_behind(td3_camel,
     ("code", "why"),
     [
         ("return [10.0 * obs[0], 10.0 * obs[1]]", "the agent without it is better"),
-        ("return [0.0, 0.0]", "the agent alone was almost as good"),
+        ("return [0.0, 0.0]", "it was not well above the agent alone and chance"),
     ],
 )
 def test_a_prior_that_is_not_worth_copying_is_dropped(train, tmp_path, code, why):
@@ -426,6 +426,20 @@ def test_faults_are_counted_on_by_a_resumed_run(train, td3_camel, tmp_path):
     assert last_value(run_dir, "mask/prior_faults") > 0
     td3_camel.main(["--resume", str(run_dir)])
     assert metrics_of(run_dir) == before
+
+
+@pytest.mark.filterwarnings("ignore:.*the prior.*:UserWarning")
+def test_the_faults_of_a_prior_that_teaches_without_masking_count_too(train, tmp_path):
+    (tmp_path / "third.py").write_text(
+        "calls = 0\n\ndef policy(obs):\n    global calls\n    calls += 1\n    return -10.0 * obs if calls % 3 else []\n"
+    )
+    run_dir = train(
+        *("--env-id", "llmwrappers-tests/Reach-v0", "--prior", f"trusted:{tmp_path / 'third.py'}", "--total-timesteps", "900"),
+        *("--mask-fraction", "0.4", "--eval-every", "900"),
+    )
+    faults = [float(row[2]) for row in metrics_of(run_dir) if row[1] == "mask/prior_faults"]
+    epsilons = [float(row[2]) for row in metrics_of(run_dir) if row[1] == "mask/epsilon"]
+    assert faults[-1] > faults[epsilons.index(0.0)] > 0
 
 
 def test_the_replay_holds_native_units(train, td3_camel):
@@ -510,6 +524,12 @@ def fails(*arguments: str, **options) -> str:
         (["--prior", "auto:nowhere"], "no candidates at 'nowhere'"),
         (["--prior", "random", "--prior-input", "ram"], "--prior-input ram needs a prior that is code, got --prior random"),
         (["--prior-input", "ram"], "prior_input='ram' needs an Atari environment"),
+        (["--env-id", "Hopper-v4", "--prior-input", "qpos"], "--prior-input must be ram, simulator or a key of info, got qpos"),
+        (
+            ["--env-id", "llmwrappers-tests/DictOneStep-v0", "--prior", "good.py", "--isolation", "process"],
+            "--isolation process needs observations that are arrays",
+        ),
+        (["--env-id", "Pendulum-v1", "--candidate", "6"], "candidate must be one of [1, 2, 3, 4, 5]"),
         (["--radius", "0"], "--radius must be in (0, 2], got 0.0"),
         (["--radius", "2.5"], "got 2.5"),
         (["--mask-fraction", "1.5"], "--mask-fraction must be in [0, 1], got 1.5"),
@@ -523,6 +543,7 @@ def fails(*arguments: str, **options) -> str:
 )
 def test_user_mistakes_name_the_argument(td3_camel, tmp_path, monkeypatch, arguments, message):
     (tmp_path / "empty.py").write_text("x = 1\n")
+    (tmp_path / "good.py").write_text("def policy(obs):\n    return [0.1]\n")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(td3_camel.UserError) as error:
         td3_camel.main(arguments)
@@ -562,6 +583,21 @@ def test_resume_refuses_a_changed_prior(train, td3_camel, tmp_path):
     prior.write_text("def policy(obs):\n    return [0.1]\n")
     run_dir = train("--env-id", "llmwrappers-tests/OneStep-v0", "--prior", str(prior), "--total-timesteps", "200")
     prior.write_text("def policy(obs):\n    return [0.2]\n")
+    with pytest.raises(td3_camel.UserError, match="no longer the file that the run began with"):
+        td3_camel.main(["--resume", str(run_dir)])
+
+
+def test_resume_refuses_another_default_of_a_folder(train, td3_camel, tmp_path):
+    for number in (1, 2):
+        (tmp_path / f"policy-{number}.py").write_text(f"def policy(obs):\n    return [0.{number}]\n")
+
+    def choose(number: int) -> None:
+        candidates = {"1": {"policy_sha256": ""}, "2": {"policy_sha256": ""}}
+        (tmp_path / "provenance.json").write_text(json.dumps({"candidates": candidates, "default": {"candidate": number}}))
+
+    choose(1)
+    run_dir = train("--env-id", "llmwrappers-tests/OneStep-v0", "--prior", str(tmp_path), "--total-timesteps", "200")
+    choose(2)
     with pytest.raises(td3_camel.UserError, match="no longer the file that the run began with"):
         td3_camel.main(["--resume", str(run_dir)])
 
