@@ -107,6 +107,14 @@ ARMS = {
     }
 }
 
+# What compare.py tells every run, and which of its own arguments says so.
+SET = {
+    "--env-id": "--env-ids",
+    "--seed": "--seeds",
+    "--total-timesteps": "one for all runs",
+    "--runs-dir": "--output",
+}
+
 
 @dataclass(frozen=True)
 class Run:
@@ -165,7 +173,7 @@ def parse_arms(arms: Iterable[str], script: str) -> dict[str, list[str]]:
     for arm in arms:
         name, has_flags, own = arm.partition("=")
         usual = usual_flags(name, script)
-        if not re.fullmatch(r"[\w.-]+", name) or (has_flags and not own.startswith("--")):
+        if not re.fullmatch(r"\w[\w.-]*", name) or (has_flags and not own.startswith("--")):
             raise UserError(f'--arms {arm!r}: give a name, or name and flags as in "wide=--prior shipped --radius 0.6"')
         if name in flags:
             raise UserError(f"--arms names {name} twice")
@@ -174,7 +182,10 @@ def parse_arms(arms: Iterable[str], script: str) -> dict[str, list[str]]:
                 f"--arms {name}: {script} has {', '.join(ARMS[script])}; "
                 f'give an arm of your own with its flags: "{name}=--prior ..."'
             )
-        flags[name] = shlex.split(own) if has_flags else usual
+        try:
+            flags[name] = shlex.split(own) if has_flags else usual
+        except ValueError as error:
+            raise UserError(f"--arms {arm!r}: {error}") from None
     return flags
 
 
@@ -206,36 +217,42 @@ def plan(args: Args, extra: list[str]) -> tuple[Path, list[Run]]:
         raise UserError(f"--total-timesteps must be at least 1, got {args.total_timesteps}")
     if args.jobs is not None and args.jobs < 1:
         raise UserError(f"--jobs must be at least 1, got {args.jobs}")
-    for name, instead in (("--env-id", "--env-ids"), ("--seed", "--seeds"), ("--runs-dir", "--output"), ("--arm", "--arms")):
-        if name in by_name(extra):
-            raise UserError(f"{name} {by_name(extra)[name]}: compare.py sets it for every run; give {instead}")
-    if "--resume" in by_name(extra):
-        raise UserError("--resume: the same command goes on with every run that was cut")
+    if "--arm" in by_name(extra):
+        raise UserError(f"--arm {by_name(extra)['--arm']}: compare.py sets it for every run; give --arms")
+    for flags in (extra, *arms.values()):
+        given = by_name(flags)
+        for name, instead in SET.items():
+            if name in given:
+                raise UserError(f"{name} {given[name]}: compare.py sets it for every run; give {instead}")
+        if "--resume" in given:
+            raise UserError("--resume: the same command goes on with every run that was cut")
     for arm, flags in arms.items():
         if both := sorted(set(by_name(flags)) & set(by_name(extra))):
             raise UserError(f"{both[0]} {by_name(extra)[both[0]]}: the arm {arm} sets it, too")
 
     stem = "_".join([f"{script.stem}-{args.env_ids[0]}", *args.env_ids[1:]]).replace("/", "-").replace(":", "-")
     output = Path(args.output or f"comparisons/{stem}").absolute()
-    needs_none = args.expert_models is None and any("{expert_model}" in flag for flags in arms.values() for flag in flags)
     runs = []
     for seed, env_id, (arm, arm_flags) in itertools.product(seeds, args.env_ids, arms.items()):
         folder = env_id.replace("/", "-").replace(":", "-")
         model = output / "experts" / f"{folder}.pt"
         if args.expert_models is not None:
-            model = Path(args.expert_models.format(env_id=env_id)).absolute()
-        if arm == "expert" and not model.exists() and args.expert_models is not None:
+            model = Path(args.expert_models.replace("{env_id}", env_id)).absolute()
+        needs_expert = any("{expert_model}" in flag for flag in arm_flags)
+        if needs_expert and not model.exists() and args.expert_models is not None:
             raise UserError(f"--expert-models {args.expert_models}: there is no {model}")
-        if needs_none and arm == "expert" and not model.exists() and "none" not in arms:
-            raise UserError("--arms expert needs `none` among the arms, whose best run is the expert, or --expert-models")
+        if needs_expert and not model.exists() and "none" not in arms:
+            raise UserError(f"--arms {arm} needs `none` among the arms, whose best run is the expert, or --expert-models")
         flags = [flag.replace("{expert_model}", str(model)).replace("{env_id}", env_id) for flag in arm_flags]
         flags = ["--env-id", env_id, *flags, "--seed", str(seed), "--total-timesteps", str(args.total_timesteps), *extra]
         path = output / "runs" / folder / arm / str(seed)
-        expert = model if needs_none and str(arm_flags).count("{expert_model}") else None
+        expert = model if needs_expert and args.expert_models is None else None
         runs.append(Run(env_id, arm, seed, args.total_timesteps, path, script.resolve(), tuple(flags), expert))
-    describe(output, args, script.name, arms, seeds, extra)
+    description = describe(output, args, script.name, arms, seeds, extra)
     for run in runs:
         refuse_other_arguments(run)
+    output.mkdir(parents=True, exist_ok=True)
+    write_atomically(output / "comparison.json", json.dumps(description, indent=2) + "\n")
     return output, runs
 
 
@@ -266,9 +283,12 @@ def versions() -> dict[str, str | None]:
     return found
 
 
-def describe(output: Path, args: Args, script: str, arms: dict, seeds: list[int], extra: list[str]) -> None:
-    """Writes comparison.json. Environments, arms and seeds may be added to one that is there; all else must be the same."""
-    path = output / "comparison.json"
+def describe(output: Path, args: Args, script: str, arms: dict, seeds: list[int], extra: list[str]) -> dict:
+    """What comparison.json is to say. To one that has runs, environments, arms and seeds may be added; all else is the same.
+
+    The baseline is the first arm, and stays it unless a command names another before it.
+    """
+    path, curves = output / "comparison.json", output / "curves.csv"
     now: dict = {
         "script": script,
         "env_ids": list(args.env_ids),
@@ -278,20 +298,29 @@ def describe(output: Path, args: Args, script: str, arms: dict, seeds: list[int]
         "expert_models": args.expert_models,
         "flags": extra,
         "threshold": args.threshold,
+        "from_csv": list(args.from_csv),
+        "from_wandb": list(args.from_wandb),
         "versions": versions(),
     }
-    if path.exists():
+    has_runs = path.exists() and (curves.exists() or any(output.glob("runs/*/*/*/*/args.json")))
+    if curves.exists():
+        trained = {*description_of(output).get("arms", ()), *(path.name for path in output.glob("runs/*/*"))}
+        if imported := sorted({e.arm for e in from_csv(curves, ())} & set(arms) - trained):
+            raise UserError(f"--arms {imported[0]}: {curves} has it from --from-csv or --from-wandb; give the arm another name")
+    if has_runs:
         try:
             before = json.loads(path.read_text())
             different = [name for name in ("script", "total_timesteps", "expert_models") if now[name] != before[name]]
             if different or by_name(extra) != by_name(before["flags"]):
                 name = different[0] if different else "flags"
-                option = f"--{name.replace('_', '-')} " if different else ""
-                given, had = (shlex.join(value) if not different else value for value in (now[name], before[name]))
-                raise UserError(
-                    f"{option}{given or 'no other arguments'}: the comparison in {output} has {had or 'no other arguments'}; "
-                    "give another --output"
-                )
+                option = f"--{name.replace('_', '-')}"
+                if different:
+                    given, had = (
+                        f"no {option}" if value is None else f"{option} {value}" for value in (now[name], before[name])
+                    )
+                else:
+                    given, had = (shlex.join(value) or "no other arguments" for value in (now[name], before[name]))
+                raise UserError(f"{given}: the comparison in {output} has {had}; give another --output")
             for arm in set(arms) & set(before["arms"]):
                 if arms[arm] != before["arms"][arm]:
                     raise UserError(
@@ -299,8 +328,13 @@ def describe(output: Path, args: Args, script: str, arms: dict, seeds: list[int]
                         f"{shlex.join(before['arms'][arm])}; give the arm another name"
                     )
             now["env_ids"] = list(dict.fromkeys([*before["env_ids"], *now["env_ids"]]))
-            now["arms"] = {**before["arms"], **arms}
+            is_moved = next(iter(before["arms"])) in list(arms)[1:]
+            now["arms"] = {**arms, **before["arms"]} if is_moved else {**before["arms"], **arms}
             now["seeds"] = sorted({*before["seeds"], *seeds})
+            if args.threshold is None:
+                now["threshold"] = before["threshold"]
+            for name in ("from_csv", "from_wandb"):
+                now[name] = list(dict.fromkeys([*before.get(name, ()), *now[name]]))
             if "hours" in before:
                 now["hours"] = before["hours"]
             changed = {name: version for name, version in before["versions"].items() if now["versions"].get(name) != version}
@@ -309,8 +343,7 @@ def describe(output: Path, args: Args, script: str, arms: dict, seeds: list[int]
         if changed:
             print("note: runs of other versions are in this comparison:", ", ".join(f"{k} {v}" for k, v in changed.items()))
     now["command"] = whole_command(args, now)
-    output.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, json.dumps(now, indent=2) + "\n")
+    return now
 
 
 def whole_command(args: Args, description: dict) -> list[str]:
@@ -324,11 +357,11 @@ def whole_command(args: Args, description: dict) -> list[str]:
     command = ["cleanrl_scripts/compare.py", "--script", args.script, "--env-ids", *description["env_ids"], "--arms", *arms]
     command += ["--seeds", f"{seeds[0]}-{seeds[-1]}" if is_range else ",".join(map(str, seeds))]
     command += ["--total-timesteps", str(args.total_timesteps), *description["flags"]]
-    for name in ("expert_models", "threshold", "output"):
-        if (value := getattr(args, name)) is not None:
+    for name, value in {**{name: description[name] for name in ("expert_models", "threshold")}, "output": args.output}.items():
+        if value is not None:
             command += [f"--{name.replace('_', '-')}", str(value)]
     for name in ("from_csv", "from_wandb"):
-        if value := getattr(args, name):
+        if value := description[name]:
             command += [f"--{name.replace('_', '-')}", *value]
     return command
 
@@ -336,8 +369,11 @@ def whole_command(args: Args, description: dict) -> list[str]:
 def write_atomically(path: Path, data: str | bytes) -> None:
     """So that one who reads it meanwhile, or another compare.py that writes the same, finds it whole."""
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    partial.write_bytes(data.encode() if isinstance(data, str) else data)
-    os.replace(partial, path)
+    try:
+        partial.write_bytes(data.encode() if isinstance(data, str) else data)
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 # ---------------------------------------------------------------------------------------------------------- training
@@ -580,7 +616,7 @@ def choose_expert(run: Run, model: Path) -> str:
         if (path.parent / "model.pt").exists() and value > best_return:
             best, best_return = path.parent / "model.pt", value
     if best is None:
-        return "there is no finished run of `none` with a model.pt, which the expert would be"
+        return "there is no finished run of `none` with a model.pt, which the expert would be; give --expert-models"
     model.parent.mkdir(exist_ok=True)
     write_atomically(model, best.read_bytes())
     return ""
@@ -706,18 +742,22 @@ def csv_rows(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def from_runs(runs: Iterable[Run]) -> list[Evaluation]:
-    """The evaluations of finished runs."""
+    """The evaluations of finished runs; one with an evaluation that is no finite number does not count as such."""
     evaluations = []
     for run in runs:
         assert run.run_dir is not None
         steps: dict[int, dict[str, float]] = {}
-        for where, row in csv_rows(run.run_dir / "metrics.csv"):
-            if not {"global_step", "metric", "value"} <= set(row):
-                raise UserError(f"{where}: the columns are {', '.join(row)}, not global_step, metric, value")
-            metric = row["metric"].removeprefix("eval/")
-            if row["metric"].startswith("eval/") and metric in METRICS:
-                step = whole(row["global_step"], "global_step", where)
-                steps.setdefault(step, {})[metric] = number(row["value"], row["metric"], where)
+        try:
+            for where, row in csv_rows(run.run_dir / "metrics.csv"):
+                if not {"global_step", "metric", "value"} <= set(row):
+                    raise UserError(f"{where}: the columns are {', '.join(row)}, not global_step, metric, value")
+                metric = row["metric"].removeprefix("eval/")
+                if row["metric"].startswith("eval/") and metric in METRICS:
+                    step = whole(row["global_step"], "global_step", where)
+                    steps.setdefault(step, {})[metric] = number(row["value"], row["metric"], where)
+        except UserError as error:
+            print(f"note: {run.name} is left out: {error}")
+            continue
         source = str(run.run_dir)
         evaluations += [Evaluation(run.env_id, run.arm, run.seed, step, values, source) for step, values in steps.items()]
     return evaluations
@@ -831,21 +871,28 @@ def merge(before: list[Evaluation], now: list[Evaluation]) -> list[Evaluation]:
 
 def record_hours(output: Path, runs: Iterable[Run]) -> None:
     """Notes in comparison.json how long each run took, so that the report can tell without its folder."""
-    description = description_of(output)
-    hours = description.get("hours", {})
+    seconds = {}
     for run in runs:
         assert run.run_dir is not None
-        seconds = json.loads((run.run_dir / "summary.json").read_text()).get("seconds")
-        if seconds is not None:
-            hours.setdefault(run.env_id, {}).setdefault(run.arm, {})[str(run.seed)] = round(seconds / 3600, 3)
+        seconds[run] = json.loads((run.run_dir / "summary.json").read_text()).get("seconds")
+    description = description_of(output)  # only now, for another compare.py may have written it meanwhile
+    hours = description.get("hours", {})
+    for run, value in seconds.items():
+        if value is not None:
+            hours.setdefault(run.env_id, {}).setdefault(run.arm, {})[str(run.seed)] = round(value / 3600, 3)
     if hours:
         write_atomically(output / "comparison.json", json.dumps({**description, "hours": hours}, indent=2) + "\n")
 
 
-def write_curves(path: Path, evaluations: list[Evaluation]) -> None:
-    """One row an evaluation; the order of environments and arms is kept: the first arm is the baseline."""
-    orders = [list(dict.fromkeys(names)) for names in zip(*((e.env_id, e.arm) for e in evaluations), strict=True)]
-    rows = sorted(evaluations, key=lambda e: (orders[0].index(e.env_id), orders[1].index(e.arm), e.seed, e.step))
+def in_order(evaluations: list[Evaluation], description: dict) -> list[Evaluation]:
+    """Environments and arms as in comparison.json, the baseline first, then others as they come."""
+    env_ids = list(dict.fromkeys([*description.get("env_ids", ()), *(e.env_id for e in evaluations)]))
+    arms = list(dict.fromkeys([*description.get("arms", ()), *(e.arm for e in evaluations)]))
+    return sorted(evaluations, key=lambda e: (env_ids.index(e.env_id), arms.index(e.arm), e.seed, e.step))
+
+
+def write_curves(path: Path, rows: list[Evaluation]) -> None:
+    """One row an evaluation."""
     metrics = [name for name in METRICS if any(name in e.returns for e in rows)]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -996,7 +1043,7 @@ def estimate(statistic, *samples: np.ndarray, n_resamples: int = 10_000) -> Esti
 
 
 def amount(value: float) -> str:
-    """Three significant digits or more, with thousands separated."""
+    """Three significant digits or more, of small numbers two decimals, with thousands separated."""
     digits = 0 if abs(value) >= 99.95 else 1 if abs(value) >= 9.995 else 2
     return f"{round(value, digits) + 0.0:,.{digits}f}"  # + 0.0: no minus zero
 
@@ -1144,9 +1191,9 @@ def markdown(report: Report) -> str:
     return "\n".join(lines) + "\n"
 
 
-# The colours of Okabe and Ito, which the colour-blind can tell apart; markers do so in grey.
+# The colours of Okabe and Ito, which the colour-blind can tell apart; markers do so in grey. Eight and seven: 56 arms differ.
 COLORS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
-MARKERS = "os^DvPX*"
+MARKERS = "os^DvPX"
 STYLE: dict = {
     "font.size": 9,
     "axes.spines.top": False,
@@ -1365,6 +1412,8 @@ def main(argv: list[str] | None = None) -> int:
     sources = [*args.from_csv, *args.from_wandb]
     if extra and (args.report_only or not args.env_ids):
         raise UserError(f"{shlex.join(extra)}: not an argument of compare.py, and no script is run that could take it")
+    if args.report_only and (args.env_ids or sources):
+        raise UserError("--report-only shows what is in a folder, or all committed: name it with --output, and nothing else")
     if args.threshold is not None and not math.isfinite(args.threshold):
         raise UserError(f"--threshold must be finite, got {args.threshold}")
     failures = 0
@@ -1382,8 +1431,13 @@ def main(argv: list[str] | None = None) -> int:
         external += [e for source in args.from_csv for e in from_csv(Path(source), env_ids)]
         if args.env_ids:
             output, runs = plan(args, extra)
-            before = from_csv(output / "curves.csv", ()) if (output / "curves.csv").exists() else []
-            done = {(e.env_id, e.arm, e.seed) for e in before}
+            planned = {(run.env_id, run.arm, run.seed): run for run in runs}
+            if taken := [e for e in external if (e.env_id, e.arm, e.seed) in planned]:
+                raise UserError(
+                    f"{taken[0].source}: {taken[0].arm} is an arm that is trained here; give the curves another name"
+                )
+            curves = output / "curves.csv"
+            done = {(e.env_id, e.arm, e.seed) for e in (from_csv(curves, ()) if curves.exists() else ())}
             todo = [run for run in runs if run.run_dir or (run.env_id, run.arm, run.seed) not in done]
             if len(todo) < len(runs):
                 print(f"{len(runs) - len(todo)} of {len(runs)} runs are in {output / 'curves.csv'} already")
@@ -1391,10 +1445,13 @@ def main(argv: list[str] | None = None) -> int:
             finished = finished_runs(output)
             record_hours(output, finished)
             evaluations = from_runs(finished)
+            before = from_csv(curves, ()) if curves.exists() else []  # by now, for another compare.py may have added to it
         else:
             output = Path(args.output or f"comparisons/from-{Path(sources[0]).stem}")
+            if (output / "comparison.json").exists():
+                raise UserError(f"--output {output} holds a comparison: name its --env-ids, or another --output")
             output.mkdir(parents=True, exist_ok=True)
-        evaluations = merge(before, evaluations + external)
+        evaluations = in_order(merge(before, evaluations + external), description_of(output))
         if not evaluations:
             raise UserError(f"no run in {output} is finished: there is nothing to compare")
         for env_id in dict.fromkeys(e.env_id for e in evaluations):  # refuses what cannot be compared before it is kept
@@ -1416,7 +1473,7 @@ if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         sys.exit(main())
-    except UserError as error:
+    except (UserError, OSError) as error:
         sys.exit(f"compare.py: error: {error}")
     except KeyboardInterrupt:
         sys.exit(130)

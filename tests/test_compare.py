@@ -271,6 +271,59 @@ def test_a_folder_holds_one_comparison(script, compare, arguments, message):
     assert message in str(error.value)
 
 
+def test_a_command_that_started_no_run_leaves_the_folder_free(script, tmp_path):
+    assert "did not start" in run(*script, "--arms", "a", "--seeds", "1", "--typo", "3", code=1)
+    run(*script, "--arms", "a", "--seeds", "1", "--learning-rate", "3")
+    assert json.loads((tmp_path / "out" / "comparison.json").read_text())["flags"] == ["--learning-rate", "3"]
+
+
+def test_the_first_arm_that_is_named_is_the_baseline(script, tmp_path):
+    def arms() -> list[str]:
+        first = [line.split(",")[1] for line in (tmp_path / "out" / "curves.csv").read_text().splitlines()[1:]]
+        assert list(dict.fromkeys(first)) == list(json.loads((tmp_path / "out" / "comparison.json").read_text())["arms"])
+        return list(dict.fromkeys(first))
+
+    run(*script, "--arms", "bb", "--seeds", "1")
+    run(*script, "--arms", "a", "bb", "--seeds", "1")
+    assert arms() == ["a", "bb"]
+    run(*script, "--arms", "c", "--seeds", "1")
+    assert arms() == ["a", "bb", "c"]
+    assert "P(better than a)" in (tmp_path / "out" / "table.md").read_text()
+
+
+def test_imported_curves_are_not_taken_for_runs(script, compare, tmp_path):
+    (tmp_path / "bb.csv").write_text("step,episodic_return,seed\n0,1.0,1\n100,2.0,1\n")
+    command = [*script, "--seeds", "1"]
+    with pytest.raises(compare.UserError, match=r"bb\.csv, line 2: bb is an arm that is trained here"):
+        compare.main([*command, "--arms", "bb", "--from-csv", str(tmp_path / "bb.csv")])
+    run(*command, "--arms", "a", "--from-csv", str(tmp_path / "bb.csv"))
+    with pytest.raises(compare.UserError, match="--arms bb: .* has it from --from-csv"):
+        compare.main([*command, "--arms", "a", "bb"])
+    run(*command, "--arms", "a", "--threshold", "7")
+    run(*command, "--arms", "a", "c")
+    description = json.loads((tmp_path / "out" / "comparison.json").read_text())
+    assert description["command"][-6:-4] == ["--threshold", "7.0"]
+    assert description["command"][-2:] == ["--from-csv", str(tmp_path / "bb.csv")]
+    before = (tmp_path / "out" / "curves.csv").read_bytes()
+    with pytest.raises(compare.UserError, match="holds a comparison"):
+        compare.main(["--from-csv", str(tmp_path / "bb.csv"), "--output", str(tmp_path / "out")])
+    assert (tmp_path / "out" / "curves.csv").read_bytes() == before
+
+
+def test_a_run_that_diverged_is_left_out(script, tmp_path):
+    run(*script, "--arms", "a", "--seeds", "1-2")
+    (metrics,) = tmp_path.glob("out/runs/A-v0/a/2/*/metrics.csv")
+    metrics.write_text(metrics.read_text() + "100,eval/episodic_return,nan\n")
+    (tmp_path / "out" / "curves.csv").unlink()
+    assert "note: A-v0 a seed 2 is left out: " in run(*script, "--arms", "a", "--seeds", "1-2")
+    assert "Not finished: A-v0 a seed 2." in (tmp_path / "out" / "table.md").read_text()
+
+
+def test_many_arms_look_different(compare):
+    report = compare.Report([f"arm-{i}" for i in range(20)], [], [], [], {}, {})
+    assert len({tuple(compare.style(report, arm).values()) for arm in report.arms}) == 20
+
+
 def test_two_runs_of_one_name_with_different_arguments(script, compare, tmp_path):
     command = [*script, "--arms", "a", "--seeds", "1"]
     run(*command)
@@ -293,6 +346,12 @@ def test_two_runs_of_one_name_with_different_arguments(script, compare, tmp_path
         (["--env-ids", "A", "--arms", "nonesuch"], "--arms nonesuch: td3_camel.py has none, llm, paper, auto, random, expert"),
         (["--env-ids", "A", "--arms", "none", "none"], "--arms names none twice"),
         (["--env-ids", "A", "--arms", "a/b"], "--arms 'a/b'"),
+        (["--env-ids", "A", "--arms", ".."], "--arms '..'"),
+        (["--env-ids", "A", "--arms", "wide=--prior 'x"], "No closing quotation"),
+        (["--env-ids", "A", "--arms", "b=--prior none --env-id B"], "--env-id B: compare.py sets it for every run"),
+        (["--env-ids", "A", "--arms", "b=--prior none --seed 7"], "--seed 7: compare.py sets it for every run"),
+        (["--env-ids", "A", "--arms", "b=--total-timesteps 9"], "--total-timesteps 9: compare.py sets it for every run"),
+        (["--env-ids", "A", "--arms", "none", "b=--prior expert:{expert_model}", "--expert-models", "{e}.pt"], "{e}.pt"),
         (["--env-ids", "A", "--arms", "wide=0.6"], "name and flags"),
         (["--env-ids", "A", "--arms", "expert"], "--arms expert needs `none` among the arms"),
         (["--env-ids", "A", "--arms", "expert", "--expert-models", "no/{env_id}.pt"], "no/A.pt"),
@@ -303,6 +362,8 @@ def test_two_runs_of_one_name_with_different_arguments(script, compare, tmp_path
         (["--env-ids", "A", "--jobs", "0"], "--jobs must be at least 1, got 0"),
         (["--env-ids", "A", "--threshold", "nan"], "--threshold must be finite, got nan"),
         (["--report-only", "--radius", "1"], "--radius 1: not an argument of compare.py"),
+        (["--report-only", "--env-ids", "A"], "--report-only shows what is in a folder"),
+        (["--report-only", "--from-csv", "x.csv"], "--report-only shows what is in a folder"),
         (["--report-only", "--output", "nowhere"], "cannot read nowhere/curves.csv"),
     ],
 )
