@@ -4,9 +4,9 @@
 #   fine-tune, for every iteration:
 #       for every step:
 #           a ~ policy(obs)
-#           next_obs, reward, info = env.step(a)        in a critical state LLMActionOverride plays the LLM's action and
-#           a = info["executed_action"]                 CriticalStateRewarder adds alpha * the LLM's reward
-#           store obs, a, log policy(a | obs), reward   the executed action, with its own log-probability
+#           next_obs, reward, info = env.step(a)        in a critical state LLMActionOverride plays the LLM's action, which is
+#           a = info["executed_action"] if overridden   then credited; CriticalStateRewarder adds alpha * the LLM's reward
+#           store obs, a, log policy(a | obs), reward   the log-probability is that of the action that is credited
 #       worth[entry] <- advantages where its action was played, less those where it was withheld;  what does harm falls silent
 #       advantages <- GAE;  for every epoch and minibatch: policy <- clipped objective, values <- clipped squared error
 #   evaluate the plain agent, without the LLM's part in it: the headline
@@ -42,9 +42,8 @@ from tqdm import tqdm
 
 from llmwrappers import CriticalStateRewarder, CriticalStates, EntryWorth, LLMActionOverride, Trajectories, tables
 from llmwrappers.pong import locate
-from llmwrappers.tables import GuidanceLookup, entry_count, load_guidance, shipped_tables
+from llmwrappers.tables import GuidanceLookup, GuidedWrapper, entry_count, load_guidance, shipped_tables
 
-ARMS = ("none", "a", "r", "ra", "random", "rnd", "statemask")
 ACTING_ARMS = ("a", "ra", "random")
 
 
@@ -119,7 +118,8 @@ class Args:
 
     # The sub-optimal agent
     pretrain_timesteps: int = 0
-    """if not 0: trains a plain agent from scratch for so many steps, saves it with its trajectories, and ends"""
+    """if not 0: trains a plain agent, a new one unless --agent names one, for so many steps, saves it with its trajectories,
+    and ends"""
     agent: str = "shipped"
     """the agent to fine-tune: shipped (env_id's), the agent.pt of a run, or none: starts from scratch"""
     trajectory_episodes: int = 10
@@ -132,7 +132,7 @@ class Args:
     guidance: Literal["table", "code"] = "table"
     """critical states from the LLM's table, or from the function that it wrote"""
     critical_states: str = "shipped"
-    """shipped (env_id's), or a folder, .json or .py that local_llm.find_critical_states wrote"""
+    """shipped (env_id's), or a folder, .json or .py that local_llm.find_critical_states wrote, or a shipped name"""
     alpha: float = 0.1
     """weight of the LLM's reward, and of the novelty bonus (0.5 in Pong)"""
     shaping: Literal["paper", "potential"] = "paper"
@@ -180,6 +180,12 @@ def make_env(args: Args, video_dir: Path | None = None) -> gym.Env:
     space = env.action_space
     if not (isinstance(space, Discrete) or (isinstance(space, Box) and len(space.shape) == 1)):
         raise UserError(f"--env-id {args.env_id}: this PPO needs a Box action space of one axis or a Discrete one, got {space}")
+    shape = env.observation_space.shape or ()
+    if len(shape) == 3 and (env.observation_space.dtype != np.uint8 or shape[1:] != (80, 80)):
+        raise UserError(
+            f"--env-id {args.env_id}: images must be uint8 of shape (channels, 80, 80), got {env.observation_space}; register "
+            "the environment with wrappers of Gymnasium that make them so"
+        )
     if not isinstance(env.observation_space, Box):
         try:
             env = gym.wrappers.FlattenObservation(env)
@@ -568,7 +574,10 @@ class PPO:
         return advantages
 
     def tell(self, worth: EntryWorth) -> None:
-        """Records what came of the steps in critical states, by the environment's own reward and in its units."""
+        """Records what came of the steps in critical states, by the environment's own reward and in its units.
+
+        What lies further ahead is told by the values, which have learned of the LLM's rewards too, where there are any.
+        """
         advantages = self.advantages(self.own_rewards) / self.agent.returns.inverse_std
         for place in zip(*np.nonzero(self.entries >= 0), strict=True):
             worth.record(int(self.entries[place]), bool(self.overridden[place]), float(advantages[place]))
@@ -581,14 +590,15 @@ class PPO:
         batch = [array.reshape(-1, *array.shape[2:]) for array in batch]
         size = len(batch[0])
         minibatch = size // args.num_minibatches
-        totals, count = np.zeros(5), 0
+        totals, losses, count = np.zeros(5), np.zeros(5), 0
         for _ in range(args.update_epochs):
             indices = self.rng.permutation(size)
             shuffled = [array[indices] for array in batch]
             for start in range(0, size, minibatch):
-                totals += self.minibatch(*[array[start : start + minibatch] for array in shuffled], learning_rate=learning_rate)
+                losses = self.minibatch(*[array[start : start + minibatch] for array in shuffled], learning_rate=learning_rate)
+                totals += losses
                 count += 1
-            if args.target_kl is not None and totals[3] / count > args.target_kl:
+            if args.target_kl is not None and losses[3] > args.target_kl:
                 break
         names = ("policy_loss", "value_loss", "entropy", "approx_kl", "clipfrac")
         self.metrics = {f"losses/{name}": total / count for name, total in zip(names, totals, strict=True)}
@@ -691,24 +701,24 @@ class Novelty:
             getattr(self, name).load_state(state[name])
 
 
-class NoveltyBonus(gym.Wrapper):
+class NoveltyBonus(GuidedWrapper):
     """Adds alpha times the novelty of the state acted in, where that state is critical (LLM-RND)."""
 
     def __init__(self, env: gym.Env, novelty: Novelty, guidance, alpha: float, patience_steps: int):
         super().__init__(env)
         self.novelty, self.alpha = novelty, alpha
-        self.lookup = GuidanceLookup(guidance, env, None, patience_steps)
+        self._lookup = GuidanceLookup(guidance, env, None, patience_steps)
 
     def reset(self, *, seed=None, options=None):
         self.observation, info = self.env.reset(seed=seed, options=options)
-        self.lookup.look(self.observation, info)
+        self._lookup.look(self.observation, info)
         return self.observation, info
 
     def step(self, action):
-        critical = self.lookup.count() is not None
+        critical = self._lookup.count() is not None
         bonus = self.alpha * self.novelty(self.observation) if critical else 0.0
         self.observation, reward, terminated, truncated, info = self.env.step(action)
-        self.lookup.look(self.observation, info)
+        self._lookup.look(self.observation, info)
         info = {**info, "llm_reward": bonus, "critical": critical}
         return self.observation, float(reward) + bonus, terminated, truncated, info
 
@@ -738,6 +748,7 @@ class Blinded(gym.Wrapper):
 
 def statemask(args: Args, agent: Agent, table: CriticalStates, trajectories: Trajectories, rng, device) -> CriticalStates:
     """As many states as the table has, where a mask network is least willing to blind the agent."""
+    shown, held_out = split(table, trajectories)
     envs: list[gym.Env] = [Blinded(make_env(args), agent, rng, bonus=0.01 * float(np.abs(trajectories.rewards).mean() or 1.0))]
     mask = Agent(envs[0].observation_space, envs[0].action_space, rng, device)
     ppo = PPO(dataclasses.replace(args, num_steps=2048, num_minibatches=32, update_epochs=10), envs, mask, rng)
@@ -750,7 +761,6 @@ def statemask(args: Args, agent: Agent, table: CriticalStates, trajectories: Tra
         progress.update((iteration + 1) * 2048, math.nan)
     progress.close()
     envs[0].close()
-    shown, held_out = split(table, trajectories)
     logits, _ = mask.network.forward(np.array([mask.normalized(observation) for observation in shown.observations]))
     importance = logits[:, 0] - logits[:, 1]  # the logit of leaving the agent alone
     return placed(table, shown, held_out, np.argsort(-importance, kind="stable"))
@@ -768,9 +778,9 @@ def split(table: CriticalStates, trajectories: Trajectories) -> tuple[Trajectori
 
 
 def matchable(observations: np.ndarray) -> np.ndarray:
-    """What tables are matched with: observations that are vectors as they are, of Pong's grids the objects in them."""
-    if observations.ndim == 2:
-        return observations
+    """What tables are matched with: observations as vectors, of Pong's grids the objects in them."""
+    if observations.ndim < 4:
+        return observations.reshape(len(observations), -1)
     return np.array([locate(now, before) for before, now in observations])
 
 
@@ -1092,6 +1102,11 @@ def parse_args(argv: list[str] | None = None) -> Args:
             f"--env-id {args.env_id}: {error} (tables are shipped for {', '.join(shipped_tables())}; "
             "gymnasium.pprint_registry() lists every environment)"
         ) from None
+    if args.pretrain_timesteps and args.fidelity_episodes:
+        raise UserError(
+            f"--fidelity-episodes {args.fidelity_episodes} plays an agent that has been trained, and trains none; give it "
+            "without --pretrain-timesteps"
+        )
     if args.pretrain_timesteps:
         args.agent = "none" if args.agent == "shipped" else args.agent
         args.arm = "none"
@@ -1156,12 +1171,12 @@ def trajectories_path(args: Args) -> Path | None:
     return path and path.with_name("trajectories.npz")
 
 
-def guidance_source(args: Args) -> str:
-    """The file or folder of the LLM's critical states."""
+def guidance_source(args: Args) -> Path | str:
+    """The file or folder of the LLM's critical states, or a shipped name, if there is no such file or folder."""
     folder = table_folder(args) if args.critical_states == "shipped" else Path(args.critical_states)
     if args.guidance == "code" and (folder.is_dir() or args.critical_states == "shipped"):
-        return str(folder / "critical.py")
-    return str(folder)
+        return folder / "critical.py"
+    return folder if folder.exists() else args.critical_states
 
 
 def load_agent(agent: Agent, path: Path, env_id: str) -> None:
@@ -1204,19 +1219,23 @@ def guidance_of(args: Args, agent: Agent, env: gym.Env, rng: np.random.Generator
         guidance = load_guidance(source, env, info_key=matched_info(env))
     except (ValueError, TypeError, OSError) as error:
         raise UserError(f"--critical-states {source}: {error}") from None
+    if isinstance(guidance, CriticalStates) != (args.guidance == "table"):
+        raise UserError(f"--guidance {args.guidance}: --critical-states {source} is the other kind; a table ends in .json")
+    if matched_info(env) is not None and (key := matched_info(env)) not in (info := env.reset(seed=0)[1]):
+        raise UserError(f"--arm {args.arm}: images are matched by info[{key!r}], and info has {sorted(info)}")
     if args.arm not in ("random", "statemask"):
         return guidance
+    assert isinstance(guidance, CriticalStates)  # as parse_args sees to
     path = trajectories_path(args)
     if path is None:
         raise UserError(f"--arm {args.arm} chooses states from the trajectories beside --agent, got --agent none")
     try:
         trajectories = Trajectories.load(path)
+        if args.arm == "random":
+            return random_states(guidance, trajectories, rng)
+        return statemask(args, agent, guidance, trajectories, rng, device)
     except ValueError as error:
-        raise UserError(f"--arm {args.arm} chooses states from trajectories: {error}") from None
-    assert isinstance(guidance, CriticalStates)
-    if args.arm == "random":
-        return random_states(guidance, trajectories, rng)
-    return statemask(args, agent, guidance, trajectories, rng, device)
+        raise UserError(f"--arm {args.arm} chooses states from {path}: {error}") from None
 
 
 # ------------------------------------------------------------------------------------------------------------ training
@@ -1303,7 +1322,7 @@ def run(args: Args, ppo: PPO, novelty: Novelty | None, guidance, eval_env: gym.E
 
     if checkpoint_path.exists():
         try:
-            checkpoint = torch.load(checkpoint_path, weights_only=True)
+            checkpoint = torch.load(checkpoint_path, weights_only=True, map_location="cpu")
             global_step, csv_bytes, seconds = (checkpoint[name] for name in ("global_step", "csv_bytes", "seconds"))
             agent.load_state(checkpoint["agent"])
             rng.bit_generator.state = json.loads(checkpoint["rng"])
@@ -1312,6 +1331,9 @@ def run(args: Args, ppo: PPO, novelty: Novelty | None, guidance, eval_env: gym.E
             if worth:
                 worth.load_state(checkpoint["worth"])
                 silence(worth)
+            if guidance is not None:
+                for env, counts in zip(ppo.envs, checkpoint["counts"], strict=True):
+                    env.set_wrapper_attr("counts", tuple(counts), force=False)
         except Exception as error:
             raise UserError(f"--resume {run_dir}: its checkpoint is damaged or of another run: {error}") from None
         next_checkpoint = global_step + args.checkpoint_every
@@ -1326,6 +1348,7 @@ def run(args: Args, ppo: PPO, novelty: Novelty | None, guidance, eval_env: gym.E
             "rng": json.dumps(rng.bit_generator.state),
             "novelty": novelty and novelty.state(),
             "worth": worth and worth.state(),
+            "counts": [env.get_wrapper_attr("counts") for env in ppo.envs] if guidance is not None else None,
         }
         write_atomically(checkpoint_path, serialize(state))
 
@@ -1340,6 +1363,7 @@ def run(args: Args, ppo: PPO, novelty: Novelty | None, guidance, eval_env: gym.E
         progress.print(line)
         return values
 
+    (run_dir / "summary.json").unlink(missing_ok=True)  # a finished run that is resumed goes back to its last checkpoint
     metrics = Metrics(args, run_dir, arm, global_step, csv_bytes)
     progress = Progress(total, global_step, seconds)
     threads = "cpu, NumPy" if isinstance(agent.network, MLP) else str(agent.network.device)

@@ -1225,6 +1225,7 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
         progress.print(line)
         return values
 
+    (run_dir / "summary.json").unlink(missing_ok=True)  # a finished run that is resumed goes back to its last checkpoint
     metrics = Metrics(args, run_dir, arm, global_step, csv_bytes)
     progress = Progress(args.total_timesteps, global_step, seconds)
     print(f"{'resuming' if csv_bytes else 'training'} {run_dir} on {hardware}", flush=True)

@@ -115,6 +115,23 @@ class Reach(gym.Env):
 gym.register("llmwrappers-tests/Reach-v0", entry_point=Reach, max_episode_steps=25, disable_env_checker=True)
 
 
+class Pictures(gym.Env):
+    """Observations of three axes that are not Pong's."""
+
+    def __init__(self):
+        self.action_space, self.observation_space = Discrete(2), Box(0, 255, (7, 7, 3), np.uint8)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros((7, 7, 3), np.uint8), {}
+
+    def step(self, action):
+        return np.zeros((7, 7, 3), np.uint8), 0.0, True, False, {}
+
+
+gym.register("llmwrappers-tests/Pictures-v0", entry_point=Pictures, disable_env_checker=True)
+
+
 class Unbounded(OneStep):
     """An action space that no mask can serve."""
 

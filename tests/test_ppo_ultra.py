@@ -571,6 +571,14 @@ def test_resuming_after_a_kill_repeats_the_run(ppo_ultra, train, pretrained, doo
     monkeypatch.undo()
     cut = written[0].parent
     assert not (cut / "agent.pt").exists()
+    checkpoint = torch.load(cut / "checkpoint.pt", weights_only=True)
+    assert sum(steps for steps, _ in checkpoint["counts"]) == checkpoint["global_step"] > 0
+    (cut / "summary.json").write_text("{}")  # as if it had been finished and were resumed all the same
+    monkeypatch.setattr(ppo_ultra.PPO, "reset", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        ppo_ultra.main(["--resume", str(cut)])
+    monkeypatch.undo()
+    assert not (cut / "summary.json").exists()
     ppo_ultra.main(["--resume", str(cut)])
     assert metrics_of(cut) == metrics_of(whole)
     assert torch.equal(agent_parameters(cut), agent_parameters(whole))
@@ -650,6 +658,15 @@ def test_wrong_arguments_are_named(ppo_ultra, pretrained, tmp_path):
     assert "--env-id Nothing-v0" in says("--env-id", "Nothing-v0")
     assert "needs --guidance table" in says(*base, "--guidance", "code", "--arm", "random")
     assert "got --agent none" in says(*base, "--agent", "none", "--arm", "random")
+    table = str(pretrained / "table.json")
+    assert "--guidance code: --critical-states" in says(*base, "--guidance", "code", "--critical-states", table)
+    (tmp_path / "critical.py").write_text("def critical(obs):\n    return obs[0] > 0.0, [1.0], 0.5\n")
+    code = ("--critical-states", str(tmp_path / "critical.py"))
+    assert "a table ends in .json" in says(*base, "--arm", "random", *code)
+    assert "without --pretrain-timesteps" in says(*base, "--pretrain-timesteps", "256", "--fidelity-episodes", "2")
+    assert "images must be uint8 of shape (channels, 80, 80)" in says(
+        "--env-id", "llmwrappers-tests/Pictures-v0", "--agent", "none", "--arm", "none"
+    )
     pytest.importorskip("ale_py")
     grid = ("--env-id", "llmwrappers/PongGrid-v0", "--agent", "none", "--num-steps", "16", "--arm", "rnd")
     table = str(Path(llmwrappers.tables.__path__[0]) / "llmwrappers-PongObjects-v0" / "table.json")

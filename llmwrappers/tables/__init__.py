@@ -137,7 +137,7 @@ class GuidanceLookup:
         Raises:
             RuntimeError: nothing was critical in the first ``patience_steps`` steps
         """
-        # What fell silent has matched, if before this run was resumed.
+        # What fell silent has matched, if in another environment.
         if self.step_count == self.patience_steps > 0 and self.hit_count == 0 and not self.silent:
             raise RuntimeError(
                 f"no state was critical in the first {self.step_count} steps under {self._name()}: was it made for another "
@@ -169,6 +169,16 @@ class GuidedWrapper(gym.Wrapper):
     def step_count(self) -> int:
         """Steps taken so far."""
         return self._lookup.step_count
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Step count and hit count; a resumed run sets them, which sets those of a wrapper below, too."""
+        return self.step_count, self.hit_count
+
+    @counts.setter
+    def counts(self, counts: tuple[int, int]):
+        self._lookup.step_count, self._lookup.hit_count = counts
+        self.env.set_wrapper_attr("counts", counts, force=False)
 
     @property
     def silent(self) -> frozenset[int]:
