@@ -223,7 +223,8 @@ class CriticalStates:
         """
         if observation_shape is None:
             env_id = None if env.spec is None else env.spec.id
-            if self.environment is not None and env_id is not None and self.environment != env_id:
+            made_for = self.environment and self.environment.rpartition(":")[2]  # without the module that registers it
+            if made_for is not None and env_id is not None and made_for != env_id:
                 raise ValueError(f"the critical states were made for {self.environment!r}, got an environment {env_id!r}")
             observation_shape = env.observation_space.shape
             if observation_shape is None:

@@ -440,7 +440,8 @@ def _train(
         for number, path in arms.items():
             # A run is what its settings and its code are: other ones go into another folder.
             code = path.read_text("utf-8") if path else ""
-            key = hashlib.sha256(json.dumps([__version__, choice.env_id, settings, code]).encode()).hexdigest()
+            what = [__version__, SCRIPT.read_text("utf-8"), choice.env_id, settings, code]
+            key = hashlib.sha256(json.dumps(what).encode()).hexdigest()
             name = f"{'none' if number is None else f'candidate-{number}'}-seed-{run_seed}-{key[:8]}"
             folder = folders[number, run_seed] = run_dir.resolve() / name
             if (folder / "finished").is_file():

@@ -113,6 +113,12 @@ def claim_output(folder: Path, prompt: str, recorded: bool, name: str = "prompt.
         raise UserError(f"--output {folder} cannot be written: {error.strerror or error}") from None
 
 
+def require_other_folder(output: Path, replayed: Path) -> None:
+    """Raises a UserError if the replies that are to be replayed lie in the output folder, which ``claim_output`` empties."""
+    if replayed.resolve() == output.resolve():
+        raise UserError(f"--output {output} is what --replay reads; name another folder")
+
+
 def save_text(path: Path, text: str) -> None:
     """Writes a text to the byte: as UTF-8, with its own line ends."""
     path.write_text(text, "utf-8", newline="")

@@ -61,6 +61,7 @@ from local_llm.command import (
     circumstances,
     claim_output,
     make_backend,
+    require_other_folder,
     save_text,
     sha256,
     take_sampling,
@@ -173,7 +174,7 @@ class Episodes:
     """
 
     def __init__(self, trajectories: Trajectories, env: gym.Env, settings: Settings):
-        if env.spec is not None and env.spec.id != trajectories.env_id:
+        if env.spec is not None and env.spec.id != trajectories.env_id.rpartition(":")[2]:
             raise ValueError(f"the trajectories are of {trajectories.env_id}, got the environment {env.spec.id}")
         if trajectories.observations.shape[1:] != env.observation_space.shape:
             raise ValueError(
@@ -538,7 +539,8 @@ def retry_prompt(prompt: str, reply: Reply, error: ExtractionError | PolicyRejec
 
 
 def _text(entry: dict, name: str) -> str:
-    return str(entry.get(name, "")).strip()
+    # Half a surrogate pair, which JSON can hold, could be written to no file.
+    return str(entry.get(name) or "").encode("utf-8", "replace").decode().strip()
 
 
 def _numbers(array: Any) -> str:
@@ -759,6 +761,7 @@ def rebuild(folder: Path, output: Path) -> None:
         raise UserError(f"{folder} holds no table that can be rebuilt: {type(error).__name__}: {error}") from error
     trajectories, backend = Trajectories.load(folder / "trajectories.npz"), Recorded(None, folder, "replay")
     env = make(env_id)
+    require_other_folder(output, folder)
     claim_output(output, Episodes(trajectories, env, settings).states_prompt(), True, "prompt-states.txt", "critical states")
     recorded = (lambda _: read_trial(folder / "entries.json", folder / "trajectories-2.npz")) if settings.rounds == 2 else None
     find_critical_states(trajectories, env, backend, sampling, output, settings, f"rebuilt from {folder}", recorded)
@@ -781,12 +784,12 @@ def run(args: argparse.Namespace) -> None:
             rebuild(folder, args.output or TABLES / folder.name)
         return
     trajectories = Trajectories.load(args.trajectories)
-    env = make(args.env_id or trajectories.env_id)
-    args.env_id = trajectories.env_id
+    args.env_id = args.env_id or trajectories.env_id
+    env = make(args.env_id)
     name = args.env_id.replace("/", "-").replace(":", "-")
     args.shipped, output = SHIPPED / name, args.output or TABLES / name
-    if args.replay is not None and (args.replay if args.replay != Path() else args.shipped).resolve() == output.resolve():
-        raise UserError(f"--output {output} is what --replay reads; name another folder")
+    if args.replay is not None:
+        require_other_folder(output, args.replay if args.replay != Path() else args.shipped)
     try_table = None
     if args.settings.rounds == 2:
         agent = args.trajectories.with_name("agent.pt")

@@ -69,6 +69,8 @@ class PolicyWriting(gym.Env):
                 raise ValueError(f"{name} must be at least 1, got {value!r}")
         self.env_id, self.attempts, self.episodes = env_id, attempts, episodes
         self._env = make(env_id)
+        if self._env.observation_space.shape is None:
+            raise ValueError(f"env_id must be of an environment whose observations are arrays, got {env_id!r}")
         self._prompt = render_prompt(env_id)
         # Any text that a model may write: Latin, Greek, arrows, mathematics.
         characters = frozenset(string.printable) | {chr(code) for code in range(0xA0, 0x3000)} | frozenset(self._prompt)

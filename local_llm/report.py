@@ -600,7 +600,11 @@ def _advice(m: Measurement, random: Measurement | None) -> list[str]:
 
 def _reward_terms(steps: list[Step]) -> dict[str, float]:
     """The terms of the reward, where the environment tells them in info, as MuJoCo's do."""
-    names = [name for name, value in steps[-1].next_info.items() if name.startswith("reward") and np.isscalar(value)]
+    names = [
+        name
+        for name, value in steps[-1].next_info.items()
+        if name.startswith("reward") and isinstance(value, int | float | np.number)
+    ]
     return {name: fmean(float(step.next_info.get(name, 0.0)) for step in steps) for name in names}
 
 

@@ -33,6 +33,7 @@ from local_llm.command import (
     circumstances,
     claim_output,
     make_backend,
+    require_other_folder,
     save_text,
     sha256,
     take_sampling,
@@ -65,7 +66,7 @@ class Writer:
         """Returns the next n candidates, each with at most two retries.
 
         Raises:
-            ModelError: a first reply to ``messages`` does not come; those that came before it are candidates
+            ModelError: a first reply to ``messages`` does not come; those that came before it are in the folder
         """
         first, replies = len(self.candidates) + 1, []
         for reply in self._ask(messages, n):
@@ -158,8 +159,11 @@ def provenance(args: argparse.Namespace, prompt: str, writer: Writer, choice: Ch
     """Returns what one needs to know to trust and to repeat an output folder."""
     candidates = {}
     for candidate in writer.candidates:
-        reply = sorted(writer.folder.glob(f"reply-{candidate.number}*.md"))[-1]
+        reply = writer.folder / f"reply-{candidate.number}.md"
+        retries = sorted(writer.folder.glob(f"reply-{candidate.number}-retry-*.md"))
         candidates[str(candidate.number)] = {"reply_sha256": sha256(reply)}
+        if retries:
+            candidates[str(candidate.number)]["retries_sha256"] = [sha256(retry) for retry in retries]
         if candidate.policy is not None:
             candidates[str(candidate.number)]["policy_sha256"] = sha256(candidate.path)
         else:
@@ -218,7 +222,14 @@ def run(args: argparse.Namespace) -> Choice:
         UserError, ModelError, TrainingFailed, gymnasium.error.Error, ValueError: what went wrong and what would be right
     """
     env = make(args.env_id)
+    if env.observation_space.shape is None:
+        raise UserError(
+            f"--env-id {args.env_id}: policies are written for observations that are arrays, got {env.observation_space}; "
+            "register the environment with gymnasium.wrappers.FlattenObservation"
+        )
     prompt = args.prompt.read_text("utf-8") if args.prompt else render_prompt(args.env_id)
+    if args.replay is not None:
+        require_other_folder(args.output, args.replay if args.replay != Path() else args.shipped)
     claim_output(args.output, prompt, recorded=args.replay is not None or args.recording != "off")
     writer = Writer(make_backend(args), args.sampling, env, args.output)
     writer.write([{"role": "user", "content": prompt}], args.candidates)
@@ -255,7 +266,7 @@ def main(argv: list[str] | None = None) -> int:
     args = parse_args(argv)
     try:
         run(args)
-    except (UserError, ModelError, TrainingFailed, gym.error.Error, ValueError, ImportError, OSError) as error:
+    except (UserError, ModelError, TrainingFailed, gym.error.Error, ValueError, TypeError, ImportError, OSError) as error:
         print(f"write_policy: error: {error}", file=sys.stderr)
         if any(args.output.glob("reply-*.md")):
             print(f"The replies that came are in {args.output}; the same command goes on from there.", file=sys.stderr)

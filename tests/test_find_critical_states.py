@@ -407,6 +407,8 @@ class TestReplay:
         assert all(row["replayed"] for row in json.loads((tmp_path / "again" / "ledger.json").read_text()))
         assert main(["--replay", "again"]) == 1  # it holds no trajectories
         shutil.copy(folder / "trajectories.npz", "again")
+        assert main(["--replay", "again", "--output", "again"]) == 1
+        assert "is what --replay reads" in capsys.readouterr().err
         assert main(["--replay", "again", "--output", "third"]) == 0
         self.same(folder, tmp_path / "third")
 
@@ -463,6 +465,14 @@ class TestCommand:
         assert facts(folder)["sampling"]["seed"] == 3
         assert facts(folder)["settings"]["hit_rate"] == 0.1
         assert "--critical-states tables/Pendulum-v1" in capsys.readouterr().out
+
+    def test_an_environment_that_a_module_registers(self, saved, monkeypatch, capsys):
+        trajectories = Trajectories.load("trajectories.npz")
+        dataclasses.replace(trajectories, env_id="gymnasium:Pendulum-v1").save("trajectories.npz")
+        assert self.run(monkeypatch, Scripted(*GOOD)) == 0
+        table = CriticalStates.load(saved.parent / "tables" / "gymnasium-Pendulum-v1" / "table.json")
+        table.require_fits(gym.make("gymnasium:Pendulum-v1"))
+        assert "--env-id gymnasium:Pendulum-v1" in capsys.readouterr().out
 
     def test_what_came_is_recorded_and_the_same_command_goes_on(self, saved, monkeypatch, capsys):
         from local_llm.recorded import Recorded

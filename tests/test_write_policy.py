@@ -83,6 +83,8 @@ def test_the_shipped_replies_become_a_prior_with_no_model(tmp_path, monkeypatch,
     assert facts["default"]["measured"].split(":")[0] in report
     assert "--prior policies/Hopper-v4" in capsys.readouterr().out
     assert load_prior(folder).source == load_prior("Hopper-v4").source
+    assert main(["--env-id", "Hopper-v4", "--replay", str(folder), "--select", "probe", "--episodes", "2"]) == 1
+    assert len(list(folder.glob("reply-*.md"))) == 5  # a replay does not empty the folder that it reads
     assert load_prior(str(folder), candidate=2).source == load_prior("Hopper-v4", candidate=2).source
     env = LLMActionMask(gym.make("Hopper-v4"), prior=str(folder))
     assert gym.make(env.spec).get_wrapper_attr("bounds")(env.reset(seed=0)[0])[0].shape == (3,)
@@ -198,6 +200,11 @@ class TestBadInput:
             (["--env-id", "CartPole-v1", "--replay"], "no replies are shipped for CartPole-v1"),
             (["--env-id", "Pendulum-v1", "--prompt", "missing.txt", "--replay"], "missing.txt"),
             (["--env-id", "Pendulum-v1", "--replay", "missing"], "--replay: no folder missing"),
+            (["--env-id", "Pendulum-v1", "--replay", str(SHIPPED), "--output", str(SHIPPED)], "is what --replay reads"),
+            (
+                ["--env-id", "llmwrappers-tests/DictOneStep-v0", "--prompt", "missing.txt", "--replay"],
+                "observations that are arrays",
+            ),
             (["--env-id", "Pendulum-v1", "--replay", str(SHIPPED)], "prompt"),
             (["--env-id", "Pendulum-v1", "--model", "no/such/model"], "no/such/model"),
             (["--env-id", "Pendulum-v1", "--server", "ftp://x"], "http"),
