@@ -574,6 +574,7 @@ def test_resuming_after_a_kill_repeats_the_run(ppo_ultra, train, pretrained, doo
     checkpoint = torch.load(cut / "checkpoint.pt", weights_only=True)
     assert sum(steps for steps, _ in checkpoint["counts"]) == checkpoint["global_step"] > 0
     (cut / "summary.json").write_text("{}")  # as if it had been finished and were resumed all the same
+    monkeypatch.setattr(ppo_ultra.signal, "signal", lambda *_: None)
     monkeypatch.setattr(ppo_ultra.PPO, "reset", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         ppo_ultra.main(["--resume", str(cut)])
