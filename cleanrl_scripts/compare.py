@@ -217,7 +217,7 @@ def plan(args: Args, extra: list[str]) -> tuple[Path, list[Run]]:
         raise UserError(f"--total-timesteps must be at least 1, got {args.total_timesteps}")
     if args.jobs is not None and args.jobs < 1:
         raise UserError(f"--jobs must be at least 1, got {args.jobs}")
-    if "--arm" in by_name(extra):
+    if "--arm" in by_name(extra):  # which the flags of an arm may hold
         raise UserError(f"--arm {by_name(extra)['--arm']}: compare.py sets it for every run; give --arms")
     for flags in (extra, *arms.values()):
         given = by_name(flags)
@@ -288,7 +288,7 @@ def describe(output: Path, args: Args, script: str, arms: dict, seeds: list[int]
 
     The baseline is the first arm, and stays it unless a command names another before it.
     """
-    path, curves = output / "comparison.json", output / "curves.csv"
+    path, curves = output / "comparison.json", curves_of(output)
     now: dict = {
         "script": script,
         "env_ids": list(args.env_ids),
@@ -302,12 +302,12 @@ def describe(output: Path, args: Args, script: str, arms: dict, seeds: list[int]
         "from_wandb": list(args.from_wandb),
         "versions": versions(),
     }
-    has_runs = path.exists() and (curves.exists() or any(output.glob("runs/*/*/*/*/args.json")))
-    if curves.exists():
-        trained = {*description_of(output).get("arms", ()), *(path.name for path in output.glob("runs/*/*"))}
-        if imported := sorted({e.arm for e in from_csv(curves, ())} & set(arms) - trained):
-            raise UserError(f"--arms {imported[0]}: {curves} has it from --from-csv or --from-wandb; give the arm another name")
-    if has_runs:
+    trained = {*description_of(output).get("arms", ()), *(folder.name for folder in output.glob("runs/*/*"))}
+    if imported := sorted({e.arm for e in curves} & set(arms) - trained):
+        raise UserError(
+            f"--arms {imported[0]}: {output / 'curves.csv'} has it from --from-csv or --from-wandb; give the arm another name"
+        )
+    if path.exists() and (curves or any(output.glob("runs/*/*/*/*/args.json"))):
         try:
             before = json.loads(path.read_text())
             different = [name for name in ("script", "total_timesteps", "expert_models") if now[name] != before[name]]
@@ -357,9 +357,11 @@ def whole_command(args: Args, description: dict) -> list[str]:
     command = ["cleanrl_scripts/compare.py", "--script", args.script, "--env-ids", *description["env_ids"], "--arms", *arms]
     command += ["--seeds", f"{seeds[0]}-{seeds[-1]}" if is_range else ",".join(map(str, seeds))]
     command += ["--total-timesteps", str(args.total_timesteps), *description["flags"]]
-    for name, value in {**{name: description[name] for name in ("expert_models", "threshold")}, "output": args.output}.items():
+    for name, value in (
+        ("--expert-models", description["expert_models"]), ("--threshold", description["threshold"]), ("--output", args.output)
+    ):  # fmt: skip
         if value is not None:
-            command += [f"--{name.replace('_', '-')}", str(value)]
+            command += [name, str(value)]
     for name in ("from_csv", "from_wandb"):
         if value := description[name]:
             command += [f"--{name.replace('_', '-')}", *value]
@@ -841,6 +843,11 @@ def online_runs(project: str) -> Iterator[tuple[str, dict, dict[int, dict[str, f
             yield run.name, dict(run.config), history
     except Exception as error:
         raise UserError(f"--from-wandb {project}: neither a folder nor a project that W&B shows: {error}") from None
+
+
+def curves_of(folder: Path) -> list[Evaluation]:
+    """The rows of a comparison's curves.csv, or none."""
+    return from_csv(folder / "curves.csv", ()) if (folder / "curves.csv").exists() else []
 
 
 def from_wandb(source: str) -> list[Evaluation]:
@@ -1431,13 +1438,12 @@ def main(argv: list[str] | None = None) -> int:
         external += [e for source in args.from_csv for e in from_csv(Path(source), env_ids)]
         if args.env_ids:
             output, runs = plan(args, extra)
-            planned = {(run.env_id, run.arm, run.seed): run for run in runs}
+            planned = {(run.env_id, run.arm, run.seed) for run in runs}
             if taken := [e for e in external if (e.env_id, e.arm, e.seed) in planned]:
                 raise UserError(
                     f"{taken[0].source}: {taken[0].arm} is an arm that is trained here; give the curves another name"
                 )
-            curves = output / "curves.csv"
-            done = {(e.env_id, e.arm, e.seed) for e in (from_csv(curves, ()) if curves.exists() else ())}
+            done = {(e.env_id, e.arm, e.seed) for e in curves_of(output)}
             todo = [run for run in runs if run.run_dir or (run.env_id, run.arm, run.seed) not in done]
             if len(todo) < len(runs):
                 print(f"{len(runs) - len(todo)} of {len(runs)} runs are in {output / 'curves.csv'} already")
@@ -1445,7 +1451,7 @@ def main(argv: list[str] | None = None) -> int:
             finished = finished_runs(output)
             record_hours(output, finished)
             evaluations = from_runs(finished)
-            before = from_csv(curves, ()) if curves.exists() else []  # by now, for another compare.py may have added to it
+            before = curves_of(output)  # by now, for another compare.py may have added to it
         else:
             output = Path(args.output or f"comparisons/from-{Path(sources[0]).stem}")
             if (output / "comparison.json").exists():

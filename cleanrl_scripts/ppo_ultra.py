@@ -1221,7 +1221,7 @@ def guidance_of(args: Args, agent: Agent, env: gym.Env, rng: np.random.Generator
         raise UserError(f"--critical-states {source}: {error}") from None
     if isinstance(guidance, CriticalStates) != (args.guidance == "table"):
         raise UserError(f"--guidance {args.guidance}: --critical-states {source} is the other kind; a table ends in .json")
-    if matched_info(env) is not None and (key := matched_info(env)) not in (info := env.reset(seed=0)[1]):
+    if (key := matched_info(env)) and key not in (info := env.reset(seed=0)[1]):
         raise UserError(f"--arm {args.arm}: images are matched by info[{key!r}], and info has {sorted(info)}")
     if args.arm not in ("random", "statemask"):
         return guidance

@@ -117,18 +117,13 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
             raise ValueError(f"gate must be 'step' or 'episode', got {gate!r}")
         if env.has_wrapper_attr("native_action_space"):
             raise ValueError(f"env has an LLMActionMask already, got {env}")
-        require_prior_input(env, prior_input)
+        require_prior_input(env, prior_input, isolation)
         # What a spec can hold: JSON's types.
         prior = os.fspath(prior) if isinstance(prior, os.PathLike) else prior
         self.native_action_space = space
         self.mask_epsilon, self.radius = mask_epsilon, radius
         radius = self.radius
         action_dim = space.shape if isinstance(space, Box) else int(space.n)
-        if isolation == "process" and prior_input is None and env.observation_space.shape is None:
-            raise ValueError(
-                "isolation='process' needs observations that are arrays, or a prior_input that is one, "
-                f"got {env.observation_space}"
-            )
         self._prior = load_prior(prior, candidate, isolation, action_dim)
 
         RecordConstructorArgs.__init__(

@@ -67,12 +67,7 @@ class PriorAdvice(gym.Wrapper, RecordConstructorArgs):
             raise ValueError(f"PriorAdvice needs an action space with finite bounds, got {space}")
         if env.has_wrapper_attr("native_action_space"):
             raise ValueError(f"PriorAdvice belongs below LLMActionMask, where actions are in native units; got {env}")
-        require_prior_input(env, prior_input)
-        if isolation == "process" and prior_input is None and env.observation_space.shape is None:
-            raise ValueError(
-                "isolation='process' needs observations that are arrays, or a prior_input that is one, "
-                f"got {env.observation_space}"
-            )
+        require_prior_input(env, prior_input, isolation)
         policies = load_candidates(priors, isolation, space.shape) if isinstance(priors, str) else dict(priors)
         if not policies:
             raise ValueError(f"priors must hold at least one policy, got {priors!r}")

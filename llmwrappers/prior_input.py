@@ -7,12 +7,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def require_prior_input(env: gym.Env, prior_input: str | None) -> None:
-    """Raises a ValueError if the environment cannot have that input: no Atari RAM, or no MuJoCo state.
+def require_prior_input(env: gym.Env, prior_input: str | None, isolation: str = "inprocess") -> None:
+    """Raises a ValueError if the environment cannot have that input: no Atari RAM, no MuJoCo state, no array for a process.
 
     Example:
         >>> require_prior_input(gym.make("InvertedPendulum-v4"), "simulator")
     """
+    if isolation == "process" and prior_input is None and env.observation_space.shape is None:
+        raise ValueError(
+            f"isolation='process' needs observations that are arrays, or a prior_input that is one, got {env.observation_space}"
+        )
     if prior_input == "ram" and not hasattr(env.unwrapped, "ale"):
         raise ValueError(f"prior_input='ram' needs an Atari environment (env.unwrapped.ale), got {env}")
     if prior_input == "simulator" and not hasattr(getattr(env.unwrapped, "data", None), "qpos"):

@@ -282,6 +282,7 @@ def test_candidates_compete_and_the_run_ends_with_what_they_were_worth(train, tm
         ({"prior": "random", "form": "paper"}, "random-paper"),
         ({"prior": "expert:a/model.pt"}, "expert"),
         ({"prior": "auto:pile"}, "auto"),
+        ({"prior": "trusted:a/mine.py"}, "mine"),
         ({"prior": "trusted:mine.py"}, "mine"),
         ({"prior": "policies/Hopper-v4"}, "Hopper-v4"),
     ],
