@@ -494,7 +494,11 @@ class Finder:
             stem = f"{name}{self.suffix}-retry-{retry}" if retry else f"{name}{self.suffix}"
             prompt_path, reply_path = self.folder / f"prompt-{stem}.txt", self.folder / f"reply-{stem}.md"
             save_text(prompt_path, asked)
-            (reply,) = self.backend.ask([{"role": "user", "content": asked}], 1, self.sampling, schema)
+            # What was asked before (after replies that were cut off) goes on with its series of replies: the first of it would
+            # be the same again.
+            question = {"prompt_sha256": sha256(prompt_path), "schema": schema}
+            first = sum(question.items() <= exchange.items() for exchange in self.exchanges)
+            (reply,) = self.backend.ask([{"role": "user", "content": asked}], 1, self.sampling, schema, first)
             save_text(reply_path, reply.text)
             self.ledger.add(self.backend.model, [reply])
             self.ledger.save(self.folder / "ledger.json")

@@ -222,13 +222,16 @@ def _read_shipped(folder: Path) -> Iterator[tuple[Request, Reply]]:
 
     facts = json.loads((folder / "provenance.json").read_text("utf-8"))
     common = {"model": str(facts["model"]), "revision": None, "sampling": None}
+    asked: list[tuple[str, Any]] = []
     for exchange in facts.get("exchanges", ()):
         prompt = {"role": "user", "content": read(exchange["prompt"], exchange["prompt_sha256"])}
         if (finish_reason := exchange["finish_reason"]) not in ("stop", "length"):
             raise ValueError(f"finish_reason is {finish_reason!r}")
         text = read(exchange["reply"], exchange["reply_sha256"])
         reply = Reply(text, finish_reason, None, None, 0.0, replayed=True)
-        yield {**common, "messages": [prompt], "schema": exchange["schema"], "index": 0}, reply
+        question = (exchange["prompt_sha256"], exchange["schema"])
+        yield {**common, "messages": [prompt], "schema": exchange["schema"], "index": asked.count(question)}, reply
+        asked.append(question)
     for number, hashes in facts.get("candidates", {}).items():
         prompt = {"role": "user", "content": read("prompt.txt", facts["prompt_sha256"])}
         text = read(f"reply-{number}.md", hashes["reply_sha256"])

@@ -555,8 +555,6 @@ def _numbers(m: Measurement, choice: Choice | None, number: int) -> list[str]:
         lines.append(f"action components at a bound: {m.saturation:.0%}")
     if m.chatter is not None:
         lines.append(f"change of the action from one step to the next: {m.chatter:.1%} of its range")
-    if m.microseconds is not None:
-        lines.append(f"time of a call: {m.microseconds:.0f} microseconds")
     lines.append(f"calls that failed: {m.faults}" + (f", the first with {m.first_fault}" if m.faults else ""))
     learned = [run.learned() for run in choice.runs if run.candidate == number] if choice else []
     if choice and learned:
@@ -594,7 +592,8 @@ def _advice(m: Measurement, random: Measurement | None) -> list[str]:
     if m.chatter is not None and m.chatter > 0.2:
         advice.append("The action jumps from one step to the next: damp it, or switch more smoothly.")
     if m.microseconds is not None and m.microseconds > 1000:
-        advice.append(f"A call takes {m.microseconds / 1000:.1f} ms, too long to train with: compute less.")
+        # Without the time itself, which is never the same twice: the same policy is to be told the same, and asked for once.
+        advice.append("A call takes more than a millisecond, too long to train with: compute less.")
     return advice or ["Nothing is broken; do more of what the reward pays for."]
 
 

@@ -61,6 +61,7 @@ class Writer:
     ledger: Ledger = field(default_factory=Ledger)
     candidates: list[Candidate] = field(default_factory=list)
     conversations: dict[int, list[Message]] = field(default_factory=dict)  # with each candidate's reply as the last message
+    answered: list[list[Message]] = field(default_factory=list)  # one for every reply, the retries' too
 
     def write(self, messages: list[Message], n: int) -> list[Candidate]:
         """Returns the next n candidates, each with at most two retries.
@@ -75,7 +76,10 @@ class Writer:
         return [self._candidate(first + i, messages, reply) for i, reply in enumerate(replies)]
 
     def _ask(self, messages: list[Message], n: int) -> Iterator[Reply]:
-        for reply in self.backend.ask(messages, n, self.sampling):
+        # What was asked before (of two replies that were cut off, of the same best policy) goes on with its series of replies:
+        # the first of it would be the same again.
+        for reply in self.backend.ask(messages, n, self.sampling, first=self.answered.count(messages)):
+            self.answered.append(messages)
             self.ledger.add(self.backend.model, [reply])
             self.ledger.save(self.folder / "ledger.json")
             yield reply

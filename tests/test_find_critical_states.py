@@ -31,12 +31,14 @@ class Scripted:
     """Answers with given texts, cut off where they end in CUT, and remembers what it was asked."""
 
     def __init__(self, *texts: str | Exception):
-        self.model, self.revision, self.texts, self.prompts, self.schemas = "scripted", None, list(texts), [], []
+        self.model, self.revision, self.texts = "scripted", None, list(texts)
+        self.prompts, self.schemas, self.indices = [], [], []
 
     def ask(self, messages, n, sampling, schema=None, first=0):
         assert (n, [message["role"] for message in messages]) == (1, ["user"])
         self.prompts.append(messages[0]["content"])
         self.schemas.append(schema)
+        self.indices.append(first)
         text = self.texts.pop(0)
         if isinstance(text, Exception):
             raise text
@@ -339,8 +341,13 @@ class TestBadAnswers:
             "c",
         ]
         assert not (tmp_path / "table.json").exists()
+
+    def test_the_same_question_asks_for_another_reply(self, trajectories, env, tmp_path):
+        backend = Scripted(*["x CUT"] * 3)
         with pytest.raises(Truncated):
-            find(trajectories, env, tmp_path, *["x CUT"] * 3)
+            find_critical_states(trajectories, env, backend, Sampling(), tmp_path, SETTINGS)
+        assert backend.prompts[1] == backend.prompts[2] != backend.prompts[0]
+        assert backend.indices == [0, 0, 1]
 
     @pytest.mark.parametrize(
         ("code", "reason"),
@@ -378,7 +385,7 @@ class TestBadAnswers:
         assert facts(tmp_path)["code"] == {"refused": "not asked for yet"}
 
 
-HISTORY = (STATES[:90] + "CUT", STATES.replace("\n", "\r\n"), "No.", ACTIONS, REWARDS, "No code.", CODE)
+HISTORY = (STATES[:90] + "CUT", STATES[:70] + "CUT", STATES.replace("\n", "\r\n"), "No.", ACTIONS, REWARDS, "No code.", CODE)
 
 
 class TestReplay:
@@ -392,7 +399,7 @@ class TestReplay:
 
     def same(self, folder, output):
         names = {path.name for path in folder.iterdir()} - {"trajectories.npz", "provenance.json", "ledger.json"}
-        assert len(names) == 16
+        assert len(names) == 18
         assert names | {"provenance.json", "ledger.json"} == {path.name for path in output.iterdir()}
         for name in names:
             assert (output / name).read_bytes() == (folder / name).read_bytes()

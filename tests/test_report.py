@@ -256,7 +256,7 @@ class TestText:
             ({"distances": [-1.0]}, "It does not move forward at all."),
             ({"distances": [9.0], "steadiness": 0.2}, "Its forward speed is not steady"),
             ({"chatter": 0.5}, "The action jumps from one step to the next"),
-            ({"microseconds": 2500.0}, "A call takes 2.5 ms"),
+            ({"microseconds": 2500.0}, "A call takes more than a millisecond"),
             ({"returns": [-9999.0]}, "It is no better than random actions"),
             ({}, "Nothing is broken"),
         ],

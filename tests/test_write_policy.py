@@ -33,18 +33,19 @@ BROKEN = "def policy(obs)\n    return obs\n"
 
 
 class Scripted:
-    """Answers with given replies, one after the other, and remembers what it was asked."""
+    """Answers with given replies, one after the other, cut off where they end in CUT, and remembers what it was asked."""
 
     def __init__(self, *texts: str | Exception):
-        self.model, self.revision, self.texts, self.asked = "scripted", None, list(texts), []
+        self.model, self.revision, self.texts, self.asked, self.indices = "scripted", None, list(texts), [], []
 
     def ask(self, messages, n, sampling, schema=None, first=0):
-        for _ in range(n):
+        for index in range(first, first + n):
             self.asked.append(messages)
+            self.indices.append(index)
             text = self.texts.pop(0)
             if isinstance(text, Exception):
                 raise text
-            yield Reply(text, "stop", 10, 20, 0.5)
+            yield Reply(text, "length" if text.endswith("CUT") else "stop", 10, 20, 0.5)
 
 
 @pytest.fixture
@@ -145,6 +146,13 @@ class TestCandidates:
         with pytest.raises(ValueError, match="none of the candidates"):
             load_prior(output)
 
+    def test_the_same_question_asks_for_another_reply(self, output, monkeypatch):
+        backend = Scripted("a CUT", "b CUT", "c CUT", fenced(STILL), fenced(SWING))
+        assert run(monkeypatch, backend, "--candidates", "2") == 0
+        # What was cut off is not sent back, so that the retries of both candidates ask the same.
+        assert backend.asked[2] == backend.asked[3] == backend.asked[4] != backend.asked[0]
+        assert backend.indices == [0, 1, 0, 1, 2]
+
     def test_a_retry_that_does_not_come_costs_one_candidate(self, output, monkeypatch):
         backend = Scripted(fenced(STILL), fenced(BROKEN), ModelError("the server is down"))
         assert run(monkeypatch, backend, "--candidates", "2") == 0
@@ -181,6 +189,9 @@ class TestRefine:
         # Round 1 brought something better, 2 and 3 did not: the fourth is not asked for.
         assert len(backend.asked) == 4
         assert backend.asked[2][-2]["content"] == backend.asked[3][-2]["content"] == fenced(STILL)
+        # The same policy is told the same, and a new reply is asked for.
+        assert backend.asked[2] == backend.asked[3]
+        assert backend.indices == [0, 0, 0, 1]
         out = capsys.readouterr().out
         assert "round 1 of 5 brought a better policy" in out
         assert "round 3 of 5 brought nothing better" in out
