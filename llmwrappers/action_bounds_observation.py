@@ -21,7 +21,7 @@ class ActionBoundsObservation(gym.Wrapper, RecordConstructorArgs):
         env: an environment whose info carries ``action_low`` and ``action_high``, or ``action_mask``
 
     Raises:
-        ValueError: no LLMActionMask below
+        ValueError: no LLMActionMask below, or a Dict that has these keys already
         TypeError: an observation space that is neither a one-dimensional Box of floats nor a Dict
 
     Example:
@@ -53,6 +53,8 @@ class ActionBoundsObservation(gym.Wrapper, RecordConstructorArgs):
             low, high = native.low.ravel(), native.high.ravel()
             self._bounds = {key: Box(low, high, dtype=native.dtype.type) for key in ("action_low", "action_high")}
         if isinstance(space, DictSpace):
+            if taken := sorted(self._bounds.keys() & space.spaces.keys()):
+                raise ValueError(f"ActionBoundsObservation adds {taken}, which the observation has already, got {space}")
             self.observation_space = DictSpace({**space.spaces, **self._bounds})
         else:
             assert isinstance(space, Box)

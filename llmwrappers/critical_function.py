@@ -103,7 +103,8 @@ class CriticalFunction:
         self._policy.close()
 
     def __reduce__(self):
-        return CriticalFunction, (self.source, self.action_space, self.isolation)
+        counted = {"faults": self.faults, "faults_in_a_row": self.faults_in_a_row}
+        return CriticalFunction, (self.source, self.action_space, self.isolation), counted
 
     def _count(self, fault: PolicyFault) -> None:
         self.faults += 1

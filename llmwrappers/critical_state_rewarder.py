@@ -22,7 +22,7 @@ class CriticalStateRewarder(GuidedWrapper, RecordConstructorArgs):
     The potential form keeps the best policy only for a learner that discounts by the same ``gamma``.
 
     Info:
-        ``llm_reward``: step, float, the part of the reward that came from the LLM, scaled; 0 elsewhere
+        ``llm_reward``: step, float, the part of the reward that came from the LLM, scaled, that of a wrapper below with it
         ``critical``: step, bool, the state acted in was critical
         ``critical_entry``: step, int, the entry of the table that it matched, 0 of guidance that is no table; -1 for none
 
@@ -40,6 +40,7 @@ class CriticalStateRewarder(GuidedWrapper, RecordConstructorArgs):
         ValueError: critical states that are not found or do not fit, ``alpha`` or ``gamma`` out of range, unknown
             ``shaping``, bad ``patience_steps``, a missing ``info_key``
         PolicyRejected: code that could do more than compute
+        ValueError: by ``step``, a callable's reward outside [-1, 1]
         RuntimeError: by ``step``, nothing was critical in the first ``patience_steps`` steps
 
     Example:
@@ -108,9 +109,14 @@ class CriticalStateRewarder(GuidedWrapper, RecordConstructorArgs):
             llm_reward = (0.0 if terminated else self.gamma * self._scaled(next_advice)) - llm_reward
         # Environments may return the same info dict again.
         critical = advice is not None
-        info = {**info, "llm_reward": llm_reward, "critical": critical or bool(info.get("critical", False))}
+        info = {**info, "llm_reward": llm_reward + float(info.get("llm_reward", 0.0))}
+        info["critical"] = critical or bool(info.get("critical", False))
         info["critical_entry"] = entry if critical else int(info.get("critical_entry", -1))
         return observation, float(reward) + llm_reward, terminated, truncated, info
 
     def _scaled(self, advice: tuple[Any, float] | None) -> float:
-        return 0.0 if advice is None else self.alpha * float(advice[1])
+        if advice is None:
+            return 0.0
+        if not -1 <= advice[1] <= 1:
+            raise ValueError(f"the suggested reward must lie in [-1, 1], got {advice[1]!r}")
+        return self.alpha * float(advice[1])

@@ -49,7 +49,9 @@ class EntryWorth:
     with Welch's interval (see ``discounted_returns.difference``). An entry falls silent, for good, at the first test at which
     its interval lies wholly below 0. The error is divided among entries and tests, ``error_rate / (n_entries k (k + 1))`` at an
     entry's k-th test, so that with probability 1 - ``error_rate`` no entry that does no harm falls silent at any time, as far
-    as steps are independent.
+    as steps are independent and means of advantages normal. Where an advantage is rare and far below the rest (a fall in one
+    step of twenty), the fewer withheld steps may not have seen it yet, and harmless entries fall silent more often, the more so
+    the less is withheld.
 
     A look tests an entry only if the smaller of its two numbers of steps has grown by a quarter since its last test. So there
     are about ten tests for every tenfold of steps, however often one looks, and each may err more often than a test of every

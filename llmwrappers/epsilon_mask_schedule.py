@@ -1,5 +1,6 @@
 """EpsilonMaskSchedule: anneals how often an action mask applies (CAMEL, arXiv 2502.11896)."""
 
+import math
 from typing import Any
 
 import gymnasium as gym
@@ -44,12 +45,14 @@ class EpsilonMaskSchedule(gym.Wrapper, RecordConstructorArgs):
     """
 
     def __init__(self, env: gym.Env, total_timesteps: int, mask_fraction: float = 0.2):
-        if not total_timesteps >= 1:
-            raise ValueError(f"total_timesteps must be at least 1, got {total_timesteps!r}")
+        if not 1 <= total_timesteps < math.inf:
+            raise ValueError(f"total_timesteps must be at least 1 and finite, got {total_timesteps!r}")
         if not 0 <= mask_fraction <= 1:
             raise InvalidBound(f"mask_fraction must lie in [0, 1], got {mask_fraction!r}")
         if not (isinstance(env, gym.Wrapper) and env.has_wrapper_attr("mask_epsilon")):
             raise ValueError(f"EpsilonMaskSchedule must wrap an environment with a mask, such as LLMActionMask, got {env}")
+        # What a spec can hold: JSON's types.
+        total_timesteps, mask_fraction = int(total_timesteps), float(mask_fraction)
         RecordConstructorArgs.__init__(self, total_timesteps=total_timesteps, mask_fraction=mask_fraction)
         gym.Wrapper.__init__(self, env)
         self._masked_steps = mask_fraction * total_timesteps

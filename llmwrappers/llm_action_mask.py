@@ -13,6 +13,7 @@ from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
 from llmwrappers.bounds import center_and_half_width, interval_around, scale
+from llmwrappers.generated_policy import GeneratedPolicy
 from llmwrappers.prior_input import native_action, read_prior_input, require_prior_input
 from llmwrappers.priors import PriorPolicy, load_prior
 
@@ -34,17 +35,19 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
 
     The interval holds where the gate is open, with probability ``mask_epsilon``; elsewhere it is the whole space. The gate
     is drawn at every step (CAMEL) or once an episode, from a stream of its own that ``reset(seed=...)`` seeds. Where it is
-    closed, and so always once ``mask_epsilon`` is 0, the prior is not called.
+    closed, and so always once ``mask_epsilon`` is 0 (with a gate by episodes from the next one on), the prior is not called.
 
     A prior that raises or returns a wrong shape, NaN or Inf has made a fault: the whole space is allowed for that step, the
     fault is counted and the first one warned of. After 10 faults in a row the mask stays off, with a second warning.
 
     On a Discrete space the prior returns the allowed actions as a set or as a vector of n truth values, never empty. An
-    action outside them is replaced by ``allowed[(action - start) % len(allowed)]``; ``executed_action`` tells.
+    action outside them is replaced by ``allowed[(action - start) % len(allowed)]``; ``executed_action`` tells. An environment
+    that has an ``action_mask`` of its own, as Taxi has, allows no more than before; a prior that leaves nothing of it does not
+    mask.
 
     Info:
         ``action_low``, ``action_high``: reset and step, the space's dtype and shape, native units, interval of the next action
-        ``action_mask``: reset and step, int8 (n,), the allowed next actions (Discrete only)
+        ``action_mask``: reset and step, int8 (n,), the next actions that prior and environment allow (Discrete only)
         ``mask_active``: reset and step, bool, the prior shaped the interval of the next action
         ``prior_faults``: reset and step, int, faults of the prior so far
         ``executed_action``: step, the action that the environment received, native units
@@ -122,9 +125,9 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         prior = os.fspath(prior) if isinstance(prior, os.PathLike) else prior
         self.native_action_space = space
         self.mask_epsilon, self.radius = mask_epsilon, radius
-        radius = self.radius
-        action_dim = space.shape if isinstance(space, Box) else int(space.n)
-        self._prior = load_prior(prior, candidate, isolation, action_dim)
+        mask_epsilon, radius = self.mask_epsilon, self.radius
+        candidate = None if candidate is None else int(candidate)
+        self._prior = load_prior(prior, candidate, isolation, space.shape if isinstance(space, Box) else int(space.n))
 
         RecordConstructorArgs.__init__(
             self,
@@ -153,7 +156,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
             self._interval = self._whole_space
         else:
             self._all_allowed = np.ones(space.n, dtype=np.int8)
-            self._allowed = self._all_allowed
+            self._allowed, self._is_masked = self._all_allowed, False
 
     @property
     def mask_epsilon(self) -> float:
@@ -201,8 +204,16 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         self._mask_next_action(observation, info)
         return observation, reward, terminated, truncated, info
 
+    def close(self):
+        """Closes the environment, and ends the prior's process, if it has one."""
+        if isinstance(self._prior, GeneratedPolicy):
+            self._prior.close()
+        super().close()
+
     def bounds(self, observation) -> tuple[NDArray, NDArray]:
         """Returns the native interval around the prior's action at what it is handed; override it for another rule.
+
+        What another rule returns is clipped into the action space; a wrong shape, NaN or low > high is a fault.
 
         Example:
             >>> from llmwrappers import PriorAdvice
@@ -233,9 +244,12 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         else:
             mask = np.asarray(answer)
             # No other integers: they could be meant as the actions themselves.
-            kinds = (np.bool_, np.int8, np.float64)
-            if mask.shape != (space.n,) or mask.dtype not in kinds or not np.isin(mask, (0, 1)).all():
-                raise ValueError(f"the prior returned {answer!r}; it must be a set or a vector of {space.n} truth values")
+            is_truth = mask.dtype in (np.bool_, np.int8) or np.issubdtype(mask.dtype, np.floating)
+            if mask.shape != (space.n,) or not is_truth or not np.isin(mask, (0, 1)).all():
+                raise ValueError(
+                    f"the prior returned {answer!r}; it must be a set of actions or a vector of {space.n} truth values: "
+                    "booleans, or 0 and 1 as floats or int8"
+                )
             mask = mask.astype(np.int8)
         if not mask.any():
             raise ValueError("the prior allowed no action at all")
@@ -256,7 +270,8 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
             index = int(action) - start
             if not 0 <= index < self.native_action_space.n:
                 raise ValueError(f"action must be in {self.native_action_space}, got {action!r}")
-            if not self._allowed[index]:
+            # Where the mask is off, an action that the environment does not allow is the environment's to deal with.
+            if self._is_masked and not self._allowed[index]:
                 allowed = np.flatnonzero(self._allowed)
                 index = int(allowed[index % len(allowed)])
             return index + start
@@ -279,7 +294,10 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         if applies and self.prior_faults_in_a_row < MAX_FAULTS_IN_A_ROW:
             mask = self._ask_prior(read_prior_input(self, self.prior_input, observation, info))
         if isinstance(self.native_action_space, Discrete):
-            self._allowed = self._all_allowed if mask is None else mask
+            legal = np.array(info.get("action_mask", self._all_allowed), dtype=np.int8)
+            if mask is not None and not (mask := mask & legal).any():
+                mask = None
+            self._allowed, self._is_masked = legal if mask is None else mask, mask is not None
             info["action_mask"] = self._allowed.copy()
         else:
             self._interval = self._whole_space if mask is None else (*mask, *center_and_half_width(*mask))
@@ -293,6 +311,9 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         try:
             # A copy, because a prior may write into what it is given.
             mask = rule(observation.copy() if isinstance(observation, np.ndarray) else copy.deepcopy(observation))
+            # Another rule than the one above, whose intervals are right by construction.
+            if isinstance(self.native_action_space, Box) and type(self).bounds is not LLMActionMask.bounds:
+                mask = self._inside(*mask)
         except Exception as error:
             self.prior_faults += 1
             self.prior_faults_in_a_row += 1
@@ -309,3 +330,14 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
             return None
         self.prior_faults_in_a_row = 0
         return mask
+
+    def _inside(self, low: Any, high: Any) -> tuple[NDArray, NDArray]:
+        """The part of an interval that lies in the action space."""
+        least, greatest, *_ = self._whole_space
+        inside = np.maximum(low, least).astype(self._dtype), np.minimum(high, greatest).astype(self._dtype)
+        if np.shape(low) != self._shape or np.shape(high) != self._shape or not (inside[0] <= inside[1]).all():
+            raise ValueError(
+                f"bounds must return low <= high of shape {self._shape}, in part within {self.native_action_space}; "
+                f"got {low}, {high}"
+            )
+        return inside

@@ -28,7 +28,7 @@ class LLMActionOverride(GuidedWrapper, RecordConstructorArgs):
 
     Info:
         ``executed_action``: step, the action that the environment received; that of a wrapper below, if it wrote one
-        ``action_overridden``: step, bool, the LLM's action replaced the agent's
+        ``action_overridden``: step, bool, the LLM's action replaced the agent's, here or in a wrapper below
         ``critical``: step, bool, the state acted in was critical
         ``critical_entry``: step, int, the entry of the table that it matched, 0 of guidance that is no table; -1 for none
 
@@ -107,7 +107,8 @@ class LLMActionOverride(GuidedWrapper, RecordConstructorArgs):
         executed_action = self._copied(executed)
         observation, reward, terminated, truncated, info = self.env.step(executed)
         critical = advice is not None
-        info = {"executed_action": executed_action, **info, "action_overridden": critical and not is_withheld}
+        info = {"executed_action": executed_action, **info}
+        info["action_overridden"] = (critical and not is_withheld) or bool(info.get("action_overridden", False))
         info["critical"] = critical or bool(info.get("critical", False))
         info["critical_entry"] = entry if critical else int(info.get("critical_entry", -1))
         self._lookup.look(observation, info)

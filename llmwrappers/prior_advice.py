@@ -1,6 +1,7 @@
 """PriorAdvice: publishes what each of several prior policies would do."""
 
 import copy
+import os
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -11,6 +12,7 @@ from gymnasium.spaces import Box
 from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
+from llmwrappers.generated_policy import GeneratedPolicy
 from llmwrappers.llm_action_mask import MAX_FAULTS_IN_A_ROW
 from llmwrappers.prior_input import native_action, read_prior_input, require_prior_input
 from llmwrappers.priors import PriorPolicy, load_candidates
@@ -21,7 +23,8 @@ class PriorAdvice(gym.Wrapper, RecordConstructorArgs):
 
     A learner can then learn from all of them, and a mask can be put around any one, each being asked once a state:
     ``LLMActionMask(PriorAdvice(env, "Ant-v4"), prior=lambda action: action, prior_input="prior_action")``. It belongs below the
-    mask, where actions are in native units.
+    mask, where actions are in native units. Advice that is NaN is a fault of that mask, which gives up after 10 in a row; who
+    chooses another prior then sets the mask's ``prior_faults_in_a_row`` to 0.
 
     A prior that raises or returns a wrong shape, NaN or Inf has made a fault: its advice for that state is NaN, and
     ``fault_counts`` counts it, with a warning at the first. After 10 faults in a row it is not asked any more, with another.
@@ -56,7 +59,7 @@ class PriorAdvice(gym.Wrapper, RecordConstructorArgs):
     def __init__(
         self,
         env: gym.Env,
-        priors: str | Mapping[str, PriorPolicy],
+        priors: str | os.PathLike[str] | Mapping[str, PriorPolicy],
         isolation: str = "inprocess",
         prior_input: str | None = None,
     ):
@@ -68,6 +71,8 @@ class PriorAdvice(gym.Wrapper, RecordConstructorArgs):
         if env.has_wrapper_attr("native_action_space"):
             raise ValueError(f"PriorAdvice belongs below LLMActionMask, where actions are in native units; got {env}")
         require_prior_input(env, prior_input, isolation)
+        # What a spec can hold: JSON's types.
+        priors = os.fspath(priors) if isinstance(priors, os.PathLike) else priors
         policies = load_candidates(priors, isolation, space.shape) if isinstance(priors, str) else dict(priors)
         if not policies:
             raise ValueError(f"priors must hold at least one policy, got {priors!r}")
@@ -78,11 +83,29 @@ class PriorAdvice(gym.Wrapper, RecordConstructorArgs):
         """Names of the priors that are still asked; a learner takes out those that it is done with."""
         self.fault_counts = dict.fromkeys(self.names, 0)
         self.prior_input = prior_input
-        self.chosen = self.names[0]
+        self._chosen = 0
         self._policies = policies
         self.faults_in_a_row = dict.fromkeys(self.names, 0)
         self._nothing = np.full((len(policies), *space.shape), np.nan, dtype=space.dtype)
         self._low, self._high = space.low, space.high
+
+    @property
+    def chosen(self) -> str:
+        """The name of the prior whose advice is ``info["prior_action"]``."""
+        return self.names[self._chosen]
+
+    @chosen.setter
+    def chosen(self, name: str):
+        if name not in self.names:
+            raise ValueError(f"chosen must be one of {self.names}, got {name!r}")
+        self._chosen = self.names.index(name)
+
+    def close(self):
+        """Closes the environment, and ends the priors' processes, if they have any."""
+        for policy in self._policies.values():
+            if isinstance(policy, GeneratedPolicy):
+                policy.close()
+        super().close()
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
         """Resets the environment and asks what to do first."""
@@ -105,7 +128,7 @@ class PriorAdvice(gym.Wrapper, RecordConstructorArgs):
                         self.faults_in_a_row[name] = 0
                     except Exception as error:
                         self._count_fault(name, error)
-        return {**info, "prior_actions": advice, "prior_action": advice[self.names.index(self.chosen)].copy()}
+        return {**info, "prior_actions": advice, "prior_action": advice[self._chosen].copy()}
 
     def _ask(self, policy: PriorPolicy, handed: Any) -> NDArray:
         # A copy, because a prior may write into what it is given.

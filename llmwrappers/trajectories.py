@@ -60,14 +60,16 @@ class Trajectories:
             ("final_observations", "biuf", None),
             ("seeds", "iu", np.int64),
         ):
-            array = np.asarray(getattr(self, name))
-            if array.dtype.kind not in kinds or array.ndim == 0:
-                raise ValueError(f"{name} must be an array of numbers of kind {kinds!r}, got {array.dtype} {array.shape}")
-            if array.dtype.kind == "f" and not np.isfinite(array).all():
-                raise ValueError(f"{name} must be finite, got {array[~np.isfinite(array)][0]}")
+            given = np.asarray(getattr(self, name))
+            if given.dtype.kind not in kinds or given.ndim == 0:
+                raise ValueError(f"{name} must be an array of numbers of kind {kinds!r}, got {given.dtype} {given.shape}")
             if name == "actions":
-                dtype = np.int64 if array.ndim == 1 and array.dtype.kind in "iu" else np.float32
-            object.__setattr__(self, name, array if dtype is None else array.astype(dtype))
+                dtype = np.int64 if given.ndim == 1 and given.dtype.kind in "iu" else np.float32
+            with np.errstate(over="ignore"):
+                array = given.astype(dtype or given.dtype)
+            if array.dtype.kind == "f" and not np.isfinite(array).all():
+                raise ValueError(f"{name} must be finite in {array.dtype}, got {given[~np.isfinite(array)][0]}")
+            object.__setattr__(self, name, array)
         steps, episodes = len(self.observations), len(self.lengths)
         if episodes == 0 or self.lengths.ndim != 1 or (self.lengths < 1).any() or self.lengths.sum() != steps:
             raise ValueError(

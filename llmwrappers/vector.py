@@ -11,7 +11,8 @@ def transition_info(infos: dict[str, Any], key: str) -> NDArray:
 
     Under SAME_STEP autoreset the last step's info of a finished episode moves to ``infos["final_info"]`` while the top level
     holds the next episode's reset; this puts it back. Under NEXT_STEP, and where nothing finished, it is ``infos[key]``.
-    Rows that carry no such key, as in NEXT_STEP's dummy reset step, are 0: skip them, they are no transitions.
+    Rows that carry no such key, as in NEXT_STEP's dummy reset step, are 0: skip them, they are no transitions. A dict, such as
+    RecordEpisodeStatistics' "episode", is not put together: read it from where it is.
 
     Args:
         infos: what ``VectorEnv.step`` returned
@@ -21,6 +22,7 @@ def transition_info(infos: dict[str, Any], key: str) -> NDArray:
         array (num_envs, ...), a copy
 
     Raises:
+        TypeError: ``key`` is that of a dict
         KeyError: no environment reported ``key``, as when all are in NEXT_STEP's dummy reset step
 
     Example:
@@ -32,6 +34,8 @@ def transition_info(infos: dict[str, Any], key: str) -> NDArray:
         * v0.1.0 - added
     """
     final = infos.get("final_info", {})
+    if isinstance(final.get(key, infos.get(key)), dict):
+        raise TypeError(f"{key!r} is a dict in infos, not an array; read infos['final_info'][{key!r}] or infos[{key!r}]")
     if key not in final:
         if key not in infos:
             raise KeyError(f"no environment reported {key!r}; reported: {sorted(k for k in infos if not k.startswith('_'))}")

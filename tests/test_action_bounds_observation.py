@@ -104,6 +104,13 @@ def test_nothing_is_shared_with_info_or_with_an_earlier_observation():
         assert not any(np.shares_memory(array, other) for other in arrays[:index])
 
 
+def test_a_key_that_is_there_already_is_refused():
+    env = LLMActionMask(gym.make("llmwrappers-tests/DictOneStep-v0"), lambda obs: np.zeros(1))
+    env.observation_space = DictSpace({"action_low": Box(-1.0, 1.0, (1,))})
+    with pytest.raises(ValueError, match=r"adds \['action_low'\], which the observation has already"):
+        ActionBoundsObservation(env)
+
+
 def test_it_stands_outside_the_schedule():
     env = ActionBoundsObservation(EpsilonMaskSchedule(box_stack(), total_timesteps=10, mask_fraction=0.3))
     pairs = rollout(env, steps=4)

@@ -1,5 +1,6 @@
 """CriticalFunction: what code may return, what is a fault, and that containment is that of every policy."""
 
+import copy
 import os
 import pickle
 
@@ -171,6 +172,16 @@ def test_a_copy_answers_alike():
     guidance = pickle.loads(pickle.dumps(CriticalFunction(code("return True, [0.0, 1.0], obs[0]"), TWO)))
     action, reward = guidance(np.full(1, 0.5))
     assert (action.tolist(), reward) == ([0, 1], 0.5)
+
+
+@pytest.mark.filterwarnings("ignore:CriticalFunction. the code failed")
+def test_a_copy_of_one_that_is_silent_is_silent():
+    guidance = CriticalFunction(code("return True, [0.0, 1.0], obs[0]"), TWO)
+    for _ in range(10):
+        guidance(np.full(1, 2.0))
+    again = copy.deepcopy(guidance)
+    assert again(np.zeros(1)) is guidance(np.zeros(1)) is None
+    assert again.faults == 10
 
 
 @posix

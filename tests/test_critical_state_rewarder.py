@@ -67,6 +67,11 @@ class TestPaper:
             assert type(info["critical_entry"]) is int
         assert {type(reward) for _, reward, *_ in steps} == {float}
 
+    @pytest.mark.parametrize("reward", [1.5, -2, np.nan])
+    def test_another_reward_is_an_error(self, reward):
+        with pytest.raises(ValueError, match=r"the suggested reward must lie in \[-1, 1\]"):
+            played(CriticalStateRewarder(Walk(), told({0: reward})), 1)
+
     def test_the_info_received_is_not_changed(self):
         env = CriticalStateRewarder(Walk(), told({0: 1.0}))
         assert played(env, 2)[0][4]["mine"] == 1

@@ -135,8 +135,9 @@ def test_each_environment_of_a_vector_counts_its_own_steps(autoreset_mode):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"total_timesteps": 0}, ValueError, "total_timesteps must be at least 1, got 0"),
+        ({"total_timesteps": 0}, ValueError, "total_timesteps must be at least 1 and finite, got 0"),
         ({"total_timesteps": float("nan")}, ValueError, "total_timesteps .*got nan"),
+        ({"total_timesteps": float("inf")}, ValueError, "total_timesteps .*got inf"),
         ({"mask_fraction": -0.1}, InvalidBound, r"mask_fraction must lie in \[0, 1\], got -0.1"),
         ({"mask_fraction": 1.1}, InvalidBound, "mask_fraction .*got 1.1"),
         ({"mask_fraction": float("nan")}, InvalidBound, "mask_fraction .*got nan"),

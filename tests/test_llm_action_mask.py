@@ -14,7 +14,7 @@ from gymnasium.spaces import Dict as DictSpace
 from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.wrappers import RescaleAction, TransformObservation
 
-from llmwrappers import LLMActionMask, interval_around, to_native
+from llmwrappers import EpsilonMaskSchedule, LLMActionMask, interval_around, to_native
 
 SPACES = {
     "symmetric": Box(-1.0, 1.0, (2,), np.float32),
@@ -165,6 +165,38 @@ class TestMapping:
         masked = UpperHalf(echo(), Prior(np.zeros(2)))
         masked.reset()
         assert masked.step(np.array([-1.0, 0.0], np.float32))[4]["executed_action"].tolist() == [0.0, 0.5]
+
+    def test_another_rule_is_kept_in_the_space(self):
+        class Wide(LLMActionMask):
+            def bounds(self, observation):
+                return [-100.0, 0.5], [0.0, 100.0]
+
+        _, info = Wide(echo(), Prior(None)).reset()
+        for key, expected in (("action_low", [-1.0, 0.5]), ("action_high", [0.0, 1.0])):
+            assert (info[key].dtype, info[key].tolist()) == (np.float32, expected)
+
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            ([np.nan, 0.0], [1.0, 1.0]),
+            ([0.5, 0.0], [0.0, 1.0]),
+            ([2.0, 0.0], [3.0, 1.0]),
+            ([0.0], [1.0, 1.0]),
+            None,
+            (0.0, 1.0),
+        ],
+        ids=repr,
+    )
+    def test_what_is_no_interval_in_the_space_is_a_fault_of_another_rule(self, answer):
+        class Rule(LLMActionMask):
+            def bounds(self, observation):
+                return answer
+
+        masked = Rule(echo(), Prior(None))
+        with pytest.warns(UserWarning, match="the prior failed"):
+            _, info = masked.reset()
+        assert (info["mask_active"], info["prior_faults"]) == (False, 1)
+        assert (info["action_low"].tolist(), info["action_high"].tolist()) == ([-1.0, -1.0], [1.0, 1.0])
 
 
 class TestInfo:
@@ -391,6 +423,20 @@ class TestPriorInput:
         for _ in range(200):
             _, _, terminated, _, info = masked.step(np.zeros(1, np.float32))
             assert (terminated, info["mask_active"], info["prior_faults"]) == (False, True, 0)
+
+    def test_closing_ends_the_process(self):
+        masked = LLMActionMask(gym.make("Hopper-v4"), "Hopper-v4", isolation="process")
+        masked.reset(seed=0)
+        worker = masked._prior._worker.process
+        assert worker.poll() is None
+        masked.close()
+        assert worker.poll() is not None
+
+    def test_a_spec_holds_numpys_numbers_as_pythons(self):
+        env = LLMActionMask(gym.make("Hopper-v4"), "Hopper-v4", mask_epsilon=np.float32(0.5), candidate=np.int64(2))
+        env = EpsilonMaskSchedule(env, total_timesteps=np.int64(100), mask_fraction=np.float32(0.5))
+        again = gym.make(EnvSpec.from_json(env.spec.to_json()))
+        assert again.get_wrapper_attr("mask_epsilon") == 1.0
 
     def test_a_spec_and_a_pickle_rebuild_it(self):
         pytest.importorskip("mujoco")
@@ -631,6 +677,40 @@ class TestDiscrete:
             _, info = masked.reset()
         assert (info["action_mask"].tolist(), info["mask_active"], info["prior_faults"]) == ([1, 1, 1], False, 1)
         assert masked.step(2)[4]["executed_action"] == 2
+
+    @pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.float16, np.float32, np.float64])
+    def test_truth_values_of_any_type_that_cannot_be_actions(self, dtype):
+        masked = LLMActionMask(Recorder(Discrete(3)), Prior(np.array([1, 0, 1], dtype)))
+        assert masked.reset()[1]["action_mask"].tolist() == [1, 0, 1]
+
+    @pytest.mark.parametrize(
+        ("prior", "active", "published", "executed"),
+        [
+            ({0, 1}, True, [0, 1, 0], [1, 1, 1]),  # the prior's without what is not legal
+            ({0}, False, [0, 1, 1], [0, 1, 2]),  # nothing is left of it
+            (ValueError(), False, [0, 1, 1], [0, 1, 2]),
+        ],
+        ids=repr,
+    )
+    @pytest.mark.filterwarnings("ignore:LLMActionMask. the prior failed")
+    def test_an_action_mask_of_the_environments_own_stays(self, prior, active, published, executed):
+        class Legal(Recorder):
+            legal = np.array([0, 1, 1], np.int8)
+
+            def reset(self, *, seed=None, options=None):
+                return super().reset(seed=seed)[0], {"action_mask": self.legal}
+
+            def step(self, action):
+                return *super().step(action)[:4], {"action_mask": self.legal}
+
+        masked = LLMActionMask(env := Legal(Discrete(3)), Prior(prior))
+        infos = [masked.reset()[1], *(masked.step(action)[4] for action in range(3))]
+        for info in infos:
+            assert (info["mask_active"], info["action_mask"].tolist()) == (active, published)
+        assert masked.action_masks().tolist() == [bool(allowed) for allowed in published]
+        # Where no prior masks, what is not legal is the environment's to deal with.
+        assert env.received == executed
+        assert env.legal.tolist() == [0, 1, 1]
 
     def test_epsilon_0_allows_everything(self):
         prior = Prior({0})

@@ -335,6 +335,30 @@ class TestStack:
             _, *steps = played(env, np.zeros(2, np.float32))
             assert [info["critical"] for *_, info in steps] == [False, True, False, True, False]
 
+    def test_two_of_a_kind_tell_of_both(self):
+        only_9 = AT_1_AND_3.moved_to([[9.0, 0, 0], [8.0, 0, 0]])
+        _, *steps = played(LLMActionOverride(LLMActionOverride(Echo(), AT_1_AND_3), only_9), np.zeros(2, np.float32))
+        assert [info["action_overridden"] for *_, info in steps] == [False, True, False, True, False]
+        env = CriticalStateRewarder(CriticalStateRewarder(Echo(), AT_1_AND_3, alpha=0.5), AT_1_AND_3, alpha=0.25)
+        _, *steps = played(env, np.zeros(2, np.float32))
+        assert [info["llm_reward"] for *_, info in steps] == [reward for _, reward, *_ in steps] == [0, 0.75, 0, -0.375, 0]
+
+    def test_a_callable_may_write_into_what_it_is_given(self):
+        def guidance(observation):
+            observation[:] = 7.0
+
+        for wrapper in (LLMActionOverride, CriticalStateRewarder):
+            assert wrapper(Echo(), guidance).reset(seed=0)[0][0] == 0.0
+
+    def test_attributes_of_the_environment_are_left_alone(self):
+        class Busy(Echo):
+            silent, counts = True, {"mine": 1}
+
+        env = LLMActionOverride(CriticalStateRewarder(Busy(), AT_1_AND_3), AT_1_AND_3)
+        env.silent, env.counts = {0}, (5, 1)
+        assert (env.env.silent, env.env.counts) == ({0}, (5, 1))
+        assert (env.unwrapped.silent, env.unwrapped.counts) == (True, {"mine": 1})
+
     def test_of_two_tables_the_outer_one_names_the_entry_where_it_has_one(self):
         only_3 = AT_1_AND_3.moved_to([[3.0, 0, 0], [9.0, 0, 0]])
         for outer, inner, entries in (

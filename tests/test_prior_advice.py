@@ -44,6 +44,22 @@ def test_a_mask_goes_around_the_chosen_one():
     assert (info["action_low"][0], info["action_high"][0]) == (-2.0, -1.5)
 
 
+def test_the_chosen_one_must_be_there():
+    env = make(PUSHES)
+    with pytest.raises(ValueError, match=r"chosen must be one of \['up', 'down', 'damp'\], got 'left'"):
+        env.chosen = "left"
+    assert env.chosen == "up"
+
+
+def test_closing_ends_the_processes():
+    env = PriorAdvice(gym.make("Hopper-v4"), "Hopper-v4", isolation="process")
+    env.reset(seed=0)
+    workers = [policy._worker.process for policy in env._policies.values()]
+    assert [worker.poll() for worker in workers] == [None] * 5
+    env.close()
+    assert None not in [worker.poll() for worker in workers]
+
+
 def test_only_those_that_are_asked_are_called():
     calls = []
     env = make({"a": lambda obs: calls.append("a") or [0.0], "b": lambda obs: calls.append("b") or [0.0]})

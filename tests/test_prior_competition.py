@@ -100,6 +100,15 @@ def test_a_short_mask_is_not_spent_on_episodes_without_it():
     assert competition.choose(rng) == "prior"
 
 
+def test_learning_may_begin_before_an_episode_without_a_prior():
+    for seed in range(20):
+        competition, rng = PriorCompetition(["prior"]), np.random.default_rng(seed)
+        competition.begin_learning()
+        for _ in range(20):
+            competition.record(competition.choose(rng), rng.normal())
+        assert competition.episodes[None] > 0
+
+
 def test_a_checkpoint_goes_on():
     a = play({None: 0.0, "good": 10.0, "bad": -10.0}, 30)
     b = PriorCompetition(["good", "bad"])

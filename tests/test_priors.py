@@ -185,8 +185,20 @@ class TestLoadPrior:
     def test_candidate_with_a_path_or_a_callable(self, tmp_path):
         path = self.write(tmp_path, "def policy(obs):\n    return obs\n")
         for prior in (str(path), path, len):
-            with pytest.raises(ValueError, match=r"candidate chooses among the shipped policies.*got candidate=2 with"):
+            with pytest.raises(
+                ValueError, match=r"candidate chooses among the policies of a shipped prior.*got candidate=2 with"
+            ):
                 load_prior(prior, candidate=2)
+        with pytest.raises(ValueError, match="no prior named 'Antt-v4'"):
+            load_prior("Antt-v4", candidate=2)
+
+    def test_a_process_is_for_code_that_is_checked(self, tmp_path):
+        path = self.write(tmp_path, "def policy(obs):\n    return obs\n")
+        for prior in (f"trusted:{path}", len):
+            with pytest.raises(ValueError, match="isolation='process' is for code from a name or a file that is checked"):
+                load_prior(prior, isolation="process", action_dim=1)
+        with pytest.raises(ValueError, match="isolation must be 'inprocess' or 'process', got 'none'"):
+            load_prior(len, isolation="none")
 
     def test_missing_file(self, tmp_path):
         for prior in (str(tmp_path / "missing.py"), tmp_path / "missing.py", tmp_path):
@@ -241,13 +253,17 @@ class TestRule:
 
 
 class TestMeasure:
+    def test_a_scalar_action(self):
+        measurement = measure(Echo(shape=()), lambda obs: 1.0, episodes=1, seed=0)
+        assert (measurement.saturation, measurement.chatter) == (1.0, 0.0)
+
     @pytest.mark.parametrize(
         ("policy", "message"),
         [
             (lambda obs: 1 / 0, "ZeroDivisionError: division by zero"),
-            (lambda obs: np.zeros(2), r"ValueError: returned shape (2,), the action space has (1,)"),
-            (lambda obs: np.array([np.nan]), "ValueError: returned [nan]"),
-            (lambda obs: None, "ValueError: returned shape (), the action space has (1,)"),
+            (lambda obs: np.zeros(2), r"ValueError: the prior returned shape (2,), the action space has (1,)"),
+            (lambda obs: np.array([np.nan]), "ValueError: the prior returned [nan]"),
+            (lambda obs: None, "ValueError: the prior returned shape (), the action space has (1,)"),
         ],
     )
     def test_faults_are_counted_and_named(self, policy, message):
@@ -339,13 +355,20 @@ class TestCommand:
         main(["--env-id", "Hopper-v5", "--episodes", "1"])
         assert "!!! WARNING: the rule takes 4 here, but the shipped default is 5." in capsys.readouterr().out
 
+    def test_measures_the_candidate_that_is_named(self, capsys):
+        numbers = []
+        for arguments in (["--candidate", "1"], ["--prior", "Hopper-v4", "--candidate", "1"], ["--prior", "Hopper-v4"]):
+            main(["--env-id", "Hopper-v4", "--episodes", "1", *arguments])
+            numbers.append(capsys.readouterr().out.splitlines()[-2].split()[1])
+        assert numbers[0] == numbers[1] != numbers[2]
+
     def test_measures_a_users_policy(self, capsys, tmp_path):
         path = tmp_path / "my_policy.py"
         path.write_text("def policy(obs):\n    return [0.0, 0.0]\n")
         main(["--env-id", "Pendulum-v1", "--prior", str(path), "--episodes", "1"])
         out = capsys.readouterr().out
         assert re.search(r"^yours .* - .* 200$", out, re.MULTILINE)
-        assert "first fault: ValueError: returned shape (2,), the action space has (1,)" in out
+        assert "first fault: ValueError: the prior returned shape (2,), the action space has (1,)" in out
         assert "rule" not in out
 
     @pytest.mark.parametrize(

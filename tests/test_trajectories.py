@@ -76,12 +76,19 @@ def test_a_file_gives_back_what_was_saved(tmp_path, fields, dtype):
 
 WRONG = {
     "env_id": [("", "env_id")],
-    "observations": [(np.zeros((5, 3)), "lengths .* 5"), (np.full((6, 3), np.nan), "observations must be finite, got nan")],
+    "observations": [
+        (np.zeros((5, 3)), "lengths .* 5"),
+        (np.full((6, 3), np.nan), "observations must be finite in float64, got nan"),
+    ],
     "actions": [
         (np.zeros((5, 1)), r"actions must have shape \(6, 1\), got \(5, 1\)"),
         (np.full((6, 1), np.inf), "actions .*inf"),
     ],
-    "rewards": [(np.zeros((6, 1)), "rewards must have shape"), (np.full(6, np.nan), "rewards must be finite")],
+    "rewards": [
+        (np.zeros((6, 1)), "rewards must have shape"),
+        (np.full(6, np.nan), "rewards must be finite"),
+        (np.full(6, 1e39), r"rewards must be finite in float32, got 1e\+39"),
+    ],
     "lengths": [
         ([2, 2, 3], "lengths .* 6 .* 7"),
         ([0, 4, 2], "lengths"),

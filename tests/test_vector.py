@@ -148,6 +148,11 @@ class TestTransitionInfo:
         infos = {"final_info": self.INFOS["final_info"]}
         assert transition_info(infos, "reward_part").tolist() == [0.0, 9.0, 0.0]
 
+    def test_a_dict_says_where_it_is(self):
+        infos = {"final_info": {"episode": {"r": np.array([1.0])}, "_episode": np.array([True])}}
+        with pytest.raises(TypeError, match=r"'episode' is a dict in infos.*infos\['final_info'\]\['episode'\]"):
+            transition_info(infos, "episode")
+
     def test_an_unknown_key_says_what_there_is(self):
         with pytest.raises(KeyError, match=r"no environment reported 'executed'; reported: .*'reward_part'"):
             transition_info(self.INFOS, "executed")

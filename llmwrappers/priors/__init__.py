@@ -44,7 +44,8 @@ def load_prior(
 
     Raises:
         ValueError: a string that is neither a shipped name nor a file, an unknown ``candidate``, a ``candidate`` with
-            a path or a callable, a trusted file that cannot be executed or does not define a callable ``policy``
+            a path or a callable, an unknown ``isolation``, "process" with a trusted file or a callable, a trusted file that
+            cannot be executed or does not define a callable ``policy``
         PolicyRejected: a file whose code is not written in the language of policies; a ValueError, too
         FileNotFoundError: a path to a file that does not exist
         TypeError: ``prior`` is neither a string, a path nor a callable
@@ -55,6 +56,8 @@ def load_prior(
         >>> policy(np.zeros(11)).shape
         (3,)
     """
+    if isolation not in ("inprocess", "process"):
+        raise ValueError(f"isolation must be 'inprocess' or 'process', got {isolation!r}")
     folder = _folders().get(prior) if isinstance(prior, str) else None
     if folder is None and isinstance(prior, str | os.PathLike) and (Path(prior) / "provenance.json").is_file():
         folder = Path(prior)
@@ -66,27 +69,30 @@ def load_prior(
         if chosen not in candidates:
             raise ValueError(f"candidate must be one of {candidates} for the prior {prior!r}, got {candidate!r}")
         return _load_file(folder / f"policy-{chosen}.py", isolation, action_dim)
-    if candidate is not None:
-        raise ValueError(
-            f"candidate chooses among the shipped policies of {', '.join(shipped_priors())}; "
-            f"got candidate={candidate!r} with prior={prior!r}"
-        )
-    if isinstance(prior, str | os.PathLike):
-        is_trusted = isinstance(prior, str) and prior.startswith(TRUSTED)
-        path = Path(str(prior).removeprefix(TRUSTED) if is_trusted else prior)
-        if path.is_file():
-            return _execute_file(path) if is_trusted else _load_file(path, isolation, action_dim)
+    is_trusted = isinstance(prior, str) and prior.startswith(TRUSTED)
+    path = Path(str(prior).removeprefix(TRUSTED)) if isinstance(prior, str | os.PathLike) else None
+    if path is not None and not path.is_file():
         if isinstance(prior, str) and path.suffix != ".py":
             raise ValueError(
                 f"no prior named {prior!r}: it is not a file, and the shipped ones are {', '.join(shipped_priors())}"
             )
         raise FileNotFoundError(f"no file at {str(path)!r}; prior must be a Python file that defines policy(obs)")
-    if callable(prior):
+    if path is None and not callable(prior):
+        raise TypeError(
+            f"prior must be the name of a shipped prior, a path to a Python file or a callable, got {prior!r} "
+            f"of type {type(prior).__name__}"
+        )
+    if candidate is not None:
+        raise ValueError(
+            f"candidate chooses among the policies of a shipped prior or of a folder, got candidate={candidate!r} with "
+            f"prior={prior!r}"
+        )
+    if isolation == "process" and (is_trusted or callable(prior)):
+        raise ValueError(f"isolation='process' is for code from a name or a file that is checked, got prior={prior!r}")
+    if not isinstance(prior, str | os.PathLike):
         return prior
-    raise TypeError(
-        f"prior must be the name of a shipped prior, a path to a Python file or a callable, got {prior!r} "
-        f"of type {type(prior).__name__}"
-    )
+    assert path is not None
+    return _execute_file(path) if is_trusted else _load_file(path, isolation, action_dim)
 
 
 def load_candidates(

@@ -27,7 +27,7 @@ def main(argv: list[str] | None = None) -> None:
     )
     parser.add_argument("--env-id", nargs="+", help="Gymnasium environments (default: those of the shipped priors)")
     parser.add_argument("--prior", metavar="PATH", help="a Python file that defines policy, to measure alone")
-    parser.add_argument("--candidate", type=int, metavar="N", help="only this one of the shipped candidates")
+    parser.add_argument("--candidate", type=int, metavar="N", help="only this one of the candidates")
     parser.add_argument("--episodes", type=int, default=20, help="episodes a policy (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first episode (default: %(default)s)")
     args = parser.parse_args(argv)
@@ -58,7 +58,7 @@ def main(argv: list[str] | None = None) -> None:
         last_seed = args.seed + args.episodes - 1
         print(f"{env_id}, episodes seeded {args.seed} to {last_seed}\n{HEADER}", flush=True)
         if args.prior:
-            print(row("yours", measure(env, load_prior(args.prior), args.episodes, args.seed)))
+            print(row("yours", measure(env, load_prior(args.prior, args.candidate), args.episodes, args.seed)))
         else:
             candidates, default = _candidates(folders[env_id])
             measurements = {}

@@ -18,6 +18,7 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 
 from llmwrappers.llm_action_mask import LLMActionMask
+from llmwrappers.prior_input import native_action
 from llmwrappers.priors import PriorPolicy
 
 RULE = (
@@ -103,12 +104,8 @@ def play(env: gym.Env, policy: PriorPolicy, seed: int) -> Iterator[Step]:
     def act(observation):
         if mask is not None:
             return np.flatnonzero(mask.allowed_actions(observation))
-        action = np.asarray(timed(observation), dtype=np.float64)
-        if action.shape != space.shape:
-            raise ValueError(f"returned shape {action.shape}, the action space has {space.shape}")
-        if not np.isfinite(action).all():
-            raise ValueError(f"returned {action}")
-        return action
+        assert isinstance(space, Box)
+        return native_action(timed(observation), space.low, space.high)
 
     observation, info = env.reset(seed=seed)
     done = False
@@ -120,8 +117,7 @@ def play(env: gym.Env, policy: PriorPolicy, seed: int) -> Iterator[Step]:
         except Exception as error:
             answer, fault = None, f"{type(error).__name__}: {error}"
         if isinstance(space, Box):
-            answer = (space.low + space.high) / 2 if answer is None else answer
-            action = np.clip(answer, space.low, space.high).astype(space.dtype)
+            action = ((space.low + space.high) / 2 if answer is None else answer).astype(space.dtype)
         else:
             assert isinstance(space, Discrete)
             action = int(space.start + rng.choice(space.n if answer is None else answer))
@@ -167,7 +163,8 @@ def measure(env: gym.Env, policy: PriorPolicy, episodes: int, seed: int) -> Meas
     changes = np.concatenate(changes)
     if isinstance(space, Box):
         middle, half_range = (space.low + space.high) / 2, (space.high - space.low) / 2
-        half_range[half_range == 0] = np.inf  # a component that cannot move is neither saturated nor does it chatter
+        # A component that cannot move is neither saturated nor does it chatter.
+        half_range = np.where(half_range == 0, np.inf, half_range)
         result.saturation = float(np.mean(np.abs(np.concatenate(actions) - middle) >= SATURATED * half_range))
         result.chatter = float(np.mean(np.abs(changes) / (2 * half_range))) if len(changes) else None
     else:

@@ -5,6 +5,7 @@ CriticalFunction), ``trajectories.npz`` and ``agent.pt`` (what the LLM was shown
 ``reply-*.md`` (everything the LLM was given and what it answered, unedited) and ``provenance.json``.
 """
 
+import copy
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -126,7 +127,8 @@ class GuidanceLookup:
             entry = self.guidance.match(observation)
             advice = self.guidance.advice(entry) if entry >= 0 else None
         else:
-            advice = self.guidance(observation)
+            # A copy, because a callable may write into what it is given.
+            advice = self.guidance(copy.deepcopy(observation))
             entry = -1 if advice is None else 0
         self.entry, self.advice = (-1, None) if entry in self.silent else (entry, advice)
         return self.advice
@@ -160,6 +162,12 @@ class GuidedWrapper(gym.Wrapper):
 
     _lookup: GuidanceLookup
 
+    def close(self):
+        """Closes the environment, and ends the guidance's process, if it has one."""
+        if isinstance(self._lookup.guidance, CriticalFunction):
+            self._lookup.guidance.close()
+        super().close()
+
     @property
     def hit_count(self) -> int:
         """Steps taken in critical states so far."""
@@ -178,7 +186,8 @@ class GuidedWrapper(gym.Wrapper):
     @counts.setter
     def counts(self, counts: tuple[int, int]):
         self._lookup.step_count, self._lookup.hit_count = counts
-        self.env.set_wrapper_attr("counts", counts, force=False)
+        if (below := self._below()) is not None:
+            below.counts = counts
 
     @property
     def silent(self) -> frozenset[int]:
@@ -188,4 +197,12 @@ class GuidedWrapper(gym.Wrapper):
     @silent.setter
     def silent(self, entries: Iterable[int]):
         self._lookup.silence(entries)
-        self.env.set_wrapper_attr("silent", self._lookup.silent, force=False)
+        if (below := self._below()) is not None:
+            below.silent = self._lookup.silent
+
+    def _below(self) -> "GuidedWrapper | None":
+        """The next wrapper of this kind; not whatever else has attributes of these names."""
+        env = self.env
+        while isinstance(env, gym.Wrapper) and not isinstance(env, GuidedWrapper):
+            env = env.env
+        return env if isinstance(env, GuidedWrapper) else None
