@@ -27,13 +27,13 @@ def policy(_answered_observation):
     if not _answered_critical:
         return _answered_numpy.zeros({size})
     _answered_action = _answered_numpy.ravel(_answered_action)
-    assert len(_answered_action) == {size} - 2, "the action must have {action_size} numbers"
+    assert _answered_action.size == {size} - 2, "the action must have {action_size} numbers"
     {also}
     assert -1 <= _answered_reward <= 1, "the reward must lie in [-1, 1]"
     return _answered_numpy.concatenate([_answered_numpy.ones(1), _answered_action, _answered_numpy.ravel(_answered_reward)])
 """
 ALSO_DISCRETE = """\
-assert _answered_action[0] == round(_answered_action[0]) and {low} <= _answered_action[0] <= {high}, \
+assert _answered_action[0] == _answered_numpy.rint(_answered_action[0]) and {low} <= _answered_action[0] <= {high}, \
 "the action must be an integer from {low} to {high}"
 """
 
@@ -87,7 +87,7 @@ class CriticalFunction:
             return None
         try:
             is_critical, *action, reward = self._policy(observation).tolist()
-        except PolicyFault as fault:
+        except (PolicyFault, PolicyRejected) as fault:  # rejected: its top level fails, in a process at the first call
             self._count(fault)
             return None
         self.faults_in_a_row = 0
@@ -106,7 +106,7 @@ class CriticalFunction:
         counted = {"faults": self.faults, "faults_in_a_row": self.faults_in_a_row}
         return CriticalFunction, (self.source, self.action_space, self.isolation), counted
 
-    def _count(self, fault: PolicyFault) -> None:
+    def _count(self, fault: PolicyFault | PolicyRejected) -> None:
         self.faults += 1
         self.faults_in_a_row += 1
         if self.faults == 1:

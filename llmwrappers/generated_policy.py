@@ -33,6 +33,7 @@ from llmwrappers.policy_language import PolicyFault, PolicyRejected
 from llmwrappers.policy_worker import MESSAGE_BYTES
 
 SECONDS_TO_START = 60.0
+SECONDS_TO_COMPILE = 10.0
 SECONDS_A_MESSAGE = 2.0
 PROBED = 16
 """Random observations of each scale that a probe tries."""
@@ -73,7 +74,8 @@ class GeneratedPolicy:
         isolation: "inprocess" (microseconds a call) or "process" (tens of microseconds)
 
     Raises:
-        PolicyRejected: the code is not written in the language of policies, or its top level fails
+        PolicyRejected: the code is not written in the language of policies, or its top level fails (in a process, which runs
+            it, at the first call)
         ValueError: an unknown ``isolation``, or "process" without ``action_dim``
 
     Example:
@@ -110,9 +112,9 @@ class GeneratedPolicy:
             try:
                 return self._bounded(_own(observation))
             except PolicyFault as fault:
-                if not isinstance(fault.__cause__, RuntimeWarning):
+                if not isinstance(fault.__cause__, RuntimeWarning | FloatingPointError):
                     raise
-            # Where warnings are errors: that NumPy divided by zero, say, is the policy's to deal with.
+            # Where that is an error: that NumPy divided by zero, say, is the policy's to deal with.
             with np.errstate(all="ignore"):
                 return self._bounded(_own(observation))
         actions, faults, reason = self._ask(np.array(observation, dtype=np.float64)[None])
@@ -148,11 +150,11 @@ class GeneratedPolicy:
 
     def _ask(self, observations: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.bool_], str]:
         assert self.action_shape is not None
-        worker = self._worker
-        if worker is None or worker.owner != os.getpid() or worker.observation_shape != observations.shape[1:]:
-            self.close()
-            worker = self._worker = _Worker(self.source, observations.shape[1:], self.action_shape)
         try:
+            worker = self._worker
+            if worker is None or worker.owner != os.getpid() or worker.observation_shape != observations.shape[1:]:
+                self.close()
+                worker = self._worker = _Worker(self.source, observations.shape[1:], self.action_shape)
             return worker.ask(observations)
         except BaseException as error:  # an interrupt, too, may leave half an answer in the pipe
             self.restarts += isinstance(error, PolicyFault)
@@ -185,10 +187,14 @@ class _Worker:
         code = source.encode()
         sizes = (*observation_shape, *action_shape)
         header = struct.pack(f"<{3 + len(sizes)}I", len(code), len(observation_shape), len(action_shape), *sizes)
-        self._write(header + code)
-        if problem := self._read_message(SECONDS_TO_START):
+        try:
+            self._read_message(SECONDS_TO_START)
+            self._write(header + code)
+            if problem := self._read_message(SECONDS_TO_COMPILE):
+                raise PolicyRejected(None, problem)
+        except BaseException:
             self.end()
-            raise PolicyRejected(None, problem)
+            raise
 
     def ask(self, observations: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.bool_], str]:
         """Returns the actions, which of them are faults, and the reason of the first."""
@@ -253,8 +259,8 @@ def vet_policy(
     """Returns a policy for play after the check and a probe in a fresh, locked process.
 
     The probe plays zeros, ones, small, ordinary and large random observations, twice each; with ``env`` also the
-    observations of a reset (seed 0) and of the first 50 steps. The policy must answer always alike and within 20 ms, and
-    must not fail at more than half of the made-up observations, nor at a single real one.
+    observations of a reset (seed 0) and of the first 50 steps. The policy must answer always alike, on average within 20 ms,
+    and must not fail at more than half of the made-up observations, nor at a single real one.
 
     Args:
         source: Python code that defines ``policy(obs)``

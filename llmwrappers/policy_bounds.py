@@ -83,7 +83,9 @@ class BoundedPolicy:
         else:
             self._general = self._general or _run_top_level(*compile_policy(self.source, flat=False))
             policy, meter = self._general
-            meter.reset(max(map(np.size, observation.values())) if isinstance(observation, dict) else observation.size)
+            meter.reset(
+                max(map(np.size, observation.values()), default=1) if isinstance(observation, dict) else observation.size
+            )
         try:
             action = policy(observation)
             if type(action) is not np.ndarray:
@@ -112,13 +114,15 @@ def _run_top_level(code: types.CodeType, names: Iterable[str]) -> tuple[Callable
         **{name: known[name] for name in names if name in known},
     }
     try:
-        exec(code, namespace)
+        with np.errstate(all="ignore"):
+            exec(code, namespace)
         for name in [name for name in namespace if name != "__builtins__" and name not in known]:
             if not isinstance(namespace[name], types.FunctionType):
-                size_of(namespace[name])
+                meter._weigh(size_of(namespace[name]))
                 _freeze(namespace[name], meter)
     except Exception as error:
-        raise PolicyRejected(_line_of(error), f"its top level fails: {type(error).__name__}: {error}") from None
+        reason = _printable(f"{type(error).__name__}: {error}")
+        raise PolicyRejected(_line_of(error), f"its top level fails: {reason}") from None
     meter.base = meter.weight
     return namespace["policy"], meter
 
@@ -142,9 +146,14 @@ def _freeze(value: Any, meter: Meter) -> None:
 
 def _describe(error: BaseException) -> str:
     """Says in one line what a policy raised, and in which line of its program."""
-    line, text = _line_of(error), str(error).split("\n")[0][:200]
+    line, text = _line_of(error), _printable(str(error).split("\n")[0][:200])
     name = "" if isinstance(error, PolicyFault) else f"{type(error).__name__}: "
     return f"{'' if line is None else f'line {line}: '}{name}{text}"
+
+
+def _printable(text: str) -> str:
+    """A text without what steers a terminal, or fits no encoding: a program may raise with any."""
+    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 def _line_of(error: BaseException) -> int | None:
@@ -170,7 +179,7 @@ class _Bounds(ast.NodeTransformer):
         self.work: dict[str, int] = {}
         for name, node in kinds.functions.items():
             self.work[name] = self._work(node)
-        calls = (node for function in kinds.functions.values() for node in ast.walk(function) if isinstance(node, ast.Call))
+        calls = (node for node in ast.walk(kinds.tree) if isinstance(node, ast.Call))
         calls_of_map = (node for node in calls if isinstance(node.func, ast.Name) and node.func.id == "map")
         self.mapped = {argument.id for node in calls_of_map for argument in node.args if isinstance(argument, ast.Name)}
 
@@ -228,7 +237,8 @@ class _Bounds(ast.NodeTransformer):
         match node.targets:
             case [ast.Subscript(value=base, slice=index)]:
                 if self._of(base) not in PLAINS:
-                    return ast.copy_location(ast.Expr(self._tested("setitem", node, base, _as_value(index), node.value)), node)
+                    # In Python's order: the value is evaluated first.
+                    return ast.copy_location(ast.Expr(self._tested("setitem", node, node.value, base, _as_value(index))), node)
                 return node
         for target in (inner for outer in node.targets for inner in ast.walk(outer)):
             if isinstance(target, ast.Subscript) and isinstance(target.ctx, ast.Store) and self._of(target.value) not in PLAINS:
@@ -252,14 +262,17 @@ class _Bounds(ast.NodeTransformer):
         return self._tested("comparison", node, names, node.left, *node.comparators)
 
     def visit_Subscript(self, node: ast.Subscript):
-        kind = self._of(node.slice)
+        kind, is_flat = self._of(node.slice), self._of(node.value) in PLAINS
         name = isinstance(node.slice, ast.Constant) and type(node.slice.value) is str
-        # A bool as an index would add a dimension.
         integers = isinstance(kind, tuple) and kind[0] == "list" and self.kinds.element(kind) == INTEGER
-        safe = name or kind in (INTEGER, SLICE) or integers
+        safe = name or kind in (INTEGER, SLICE) or (integers and is_flat)
         self.generic_visit(node)
-        if not safe:
+        if safe:
+            return node
+        if is_flat:  # a bool as an index would add a dimension
             node.slice = self._tested("index", node, _as_value(node.slice))
+        elif isinstance(node.ctx, ast.Load):  # as many elements as indices times what each of them picks
+            return self._tested("item", node, node.value, _as_value(node.slice))
         return node
 
     def visit_List(self, node: ast.List):
@@ -301,10 +314,11 @@ class _Bounds(ast.NodeTransformer):
             return False
         if isinstance(node.func, ast.Attribute):
             harmless = FLAT_METHODS | REDUCING_METHODS | {"item", "tolist", "fill"}
+            harmless -= set() if self._rounds_to_few(node, 0) else {"round"}
             return plain and self._of(node.func.value) in PLAINS and node.func.attr in harmless
         assert isinstance(node.func, ast.Name)
         name = node.func.id
-        if name in ("math.fsum", "math.dist"):
+        if name in ("math.fsum", "math.dist") or (name in ("np.round", "np.around") and not self._rounds_to_few(node, 1)):
             return False
         if name in ("len", "float", "bool") or (name == "dict" and not node.args) or (name in MATH | TESTS and plain):
             return True
@@ -331,6 +345,13 @@ class _Bounds(ast.NodeTransformer):
             for value, kind in zip(values, kinds, strict=True)
         )
 
+    @staticmethod
+    def _rounds_to_few(node: ast.Call, position: int) -> bool:
+        """Whether a call of NumPy's round, which takes longer the more digits it is given, has them written out."""
+        digits = [argument.operand if isinstance(argument, ast.UnaryOp) else argument for argument in node.args[position:]]
+        few = all(isinstance(d, ast.Constant) and isinstance(d.value, int) and d.value < 400 for d in digits)
+        return few and not node.keywords
+
     def visit_For(self, node: ast.For):
         work = sum(map(self._work, node.body))
         self.generic_visit(node)
@@ -345,9 +366,18 @@ class _Bounds(ast.NodeTransformer):
         self.generic_visit(node)
         for generator in node.generators:
             generator.iter = self._loop(generator.iter, work)
-        return node
+        return self._tested("list", node, node) if isinstance(node, ast.ListComp) else node
 
     visit_GeneratorExp = visit_ListComp
+
+    def visit_Module(self, node: ast.Module):
+        statements = [statement for statement in node.body if not isinstance(statement, ast.FunctionDef)]
+        names = [inner.id for statement in statements for inner in ast.walk(statement) if isinstance(inner, ast.Name)]
+        self.generic_visit(node)
+        # A helper function that does not count itself is part of its caller's work, which here nobody else counts.
+        work = sum(self.work[name] for name in names if self.work.get(name, MAX_UNCOUNTED_WORK + 1) <= MAX_UNCOUNTED_WORK)
+        node.body.insert(0, ast.Expr(self._tested("entry", node.body[0], ast.Constant(work))))
+        return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef):
         self.generic_visit(node)

@@ -119,7 +119,7 @@ POSITIONAL |= {name: function.nin for name, function in NUMPY.items() if isinsta
 POSITIONAL |= dict.fromkeys(
     _numpy(
         "array asarray ravel zeros ones empty identity zeros_like ones_like copy vstack hstack column_stack trace shape ndim "
-        "fliplr flipud nonzero flatnonzero argwhere float64 float32 int64 int32 bool_"
+        "fliplr flipud nonzero flatnonzero argwhere float64 float32 int64 int32 bool_ diff"
     ),
     1,
 )
@@ -255,6 +255,8 @@ class _Checker:
             self._collect(node)
         for node in ast.walk(tree):
             match node:
+                case ast.FunctionDef(name=name) if name in self.aliases:
+                    raise PolicyRejected(node.lineno, f"the function {name!r} is also the name of an import")
                 case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name) if name in self.aliases or name in self.defined:
                     raise PolicyRejected(
                         node.lineno, f"{name!r} is assigned, but it is also the name of a function or an import"
@@ -343,8 +345,9 @@ class _Checker:
         policy = next((node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "policy"), None)
         if policy is None:
             raise PolicyRejected(None, "there is no function policy(obs)")
-        required = len(policy.args.args) - len(policy.args.defaults)
-        if required > 1 or not policy.args.args or any(default is None for default in policy.args.kw_defaults):
+        arguments = [*policy.args.posonlyargs, *policy.args.args]
+        required = len(arguments) - len(policy.args.defaults)
+        if required > 1 or not arguments or any(default is None for default in policy.args.kw_defaults):
             raise PolicyRejected(policy.lineno, "policy must take one argument, the observation")
 
     def _check(self, node: ast.AST) -> None:
@@ -484,11 +487,12 @@ class _Names(ast.NodeTransformer):
         return ast.copy_location(ast.Constant(CONSTANTS[dotted]), node)
 
     def visit_Call(self, node: ast.Call):
+        called = node.func.id if isinstance(node.func, ast.Name) and node.func.id not in self.aliases else None
+        takes_any = called in self.defined or called == "dict"
         for keyword in node.keywords:
-            function = node.func.id if isinstance(node.func, ast.Name) else None
-            if keyword.arg not in KEYWORDS and function not in self.defined and function != "dict":
+            if keyword.arg not in KEYWORDS and not takes_any:
                 raise PolicyRejected(node.lineno, f"the argument {keyword.arg}= is not allowed")
-            if keyword.arg == "dtype":
+            if keyword.arg == "dtype" and not takes_any:
                 keyword.value = self._dtype(keyword.value)
         match node.func:
             case ast.Attribute() if dotted := self._dotted(node.func):
@@ -523,7 +527,7 @@ class _Names(ast.NodeTransformer):
         arguments = [argument if is_dtype(argument) else None for argument in node.args]
         if name == "map" and node.args:
             match node.args[0]:
-                case ast.Name(id=mapped) if mapped not in self.assigned and (mapped in self.defined or mapped in _MAPPED):
+                case ast.Name(id=mapped) if mapped in self.defined or mapped in _MAPPED - self.assigned - self.aliases.keys():
                     arguments[0] = node.args[0]
         for position, (kept, argument) in enumerate(zip(arguments, node.args, strict=True)):
             if isinstance(argument, ast.GeneratorExp) and name in CONSUMERS:
@@ -567,7 +571,7 @@ class _Names(ast.NodeTransformer):
         return ast.copy_location(ast.Name(f"dtype {name}", ast.Load()), node)
 
 
-_MAPPED = ("float", "int", "abs", "bool")
+_MAPPED = _words("float int abs bool")
 
 
 def is_dtype(node: ast.expr) -> bool:

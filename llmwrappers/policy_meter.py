@@ -22,6 +22,7 @@ from llmwrappers.policy_language import (
 )
 
 MAX_NESTING = 8
+MAX_KEY = 4
 MAX_WORK = 100_000
 """Units of work in one call: about one for each node of the program that runs inside a loop or a helper function."""
 ELEMENTS_A_UNIT = 100
@@ -72,7 +73,7 @@ def size_of(value: Any, nesting: int = 0) -> int:
     if kind in (str, range):
         if len(value) > MAX_SIZE:
             raise _too_large()
-        return len(value)
+        return max(1, len(value))
     if kind is slice or (kind is type and value in DTYPES.values()):
         return 1
     if isinstance(value, np.number) and value.dtype.kind in "fiu":
@@ -99,6 +100,18 @@ def _require_numbers(value: Any) -> None:
             _require_numbers(item)
     elif type(value) in (str, dict):
         raise PolicyFault("NumPy's functions take numbers and lists of numbers here")
+
+
+def _require_key(key: Any) -> None:
+    """Raises if a dict would look long for a key: nested tuples can be made that all have the same hash."""
+    for part in key if type(key) is tuple and len(key) <= MAX_KEY else (key,):
+        if type(part) not in _ATOMS and type(part) is not str:
+            raise PolicyFault(f"a key of a dict must be a number, a string, or a tuple of at most {MAX_KEY} of them")
+
+
+def _require_few_digits(digits: Any) -> None:
+    if digits is not None and not -400 < digits < 400:
+        raise PolicyFault("the number of digits to round to is too large")
 
 
 def _rank(value: Any) -> int:
@@ -135,7 +148,9 @@ class Meter:
             "growing loop": self._growing_loop,
             "entry": self.spend,
             "value": self._value,
+            "list": self._list,
             "index": self._index,
+            "item": self._item,
             "slice": slice,
             "setitem": self._setitem,
             "augment": self._augment,
@@ -164,10 +179,17 @@ class Meter:
             forms[f"in-place {name}"] = lambda a, b, function=function: self._in_place(function, a, b)
         return {f"tested {name}": form for name, form in forms.items()}
 
+    def _weigh(self, size: int) -> None:
+        """Lets all work count more from now on if a value of this many elements is about."""
+        if size > MAX_LIGHT:
+            if size > MAX_SIZE:
+                raise _too_large()
+            self.weight = max(self.weight, size // MAX_LIGHT)
+
     def _pay(self, size: int) -> None:
         """Spends for a value of this many elements."""
         if size > MAX_LIGHT:
-            self.weight = max(self.weight, size // MAX_LIGHT)
+            self._weigh(size)
         self.spend(1 + size // ELEMENTS_A_UNIT)
 
     def _value(self, value: Any) -> Any:
@@ -176,11 +198,38 @@ class Meter:
         self._pay(size_of(value))
         return value
 
+    def _list(self, values: list) -> list:
+        """What a comprehension has made."""
+        self._weigh(len(values))
+        return values
+
     def _index(self, index: Any) -> Any:
+        """An index of a flat array."""
         for part in index if type(index) is tuple else (index,):
-            if type(part) in (bool, np.bool_) or (type(part) is np.ndarray and part.ndim == 0):
+            if type(part) in (bool, np.bool_) or (type(part) is np.ndarray and part.ndim == 0 and part.dtype.kind == "b"):
                 raise PolicyFault("an index must be an integer, a slice or a list, not a truth value")
         return self._value(index)
+
+    def _place(self, container: Any, index: Any) -> None:
+        """Raises if an index picks more than may be, or is a key that a dict looks long for."""
+        if type(container) is dict:
+            _require_key(index)
+        if type(container) is not np.ndarray:
+            self._value(index)
+            return
+        self._index(index)
+        parts = index if type(index) is tuple else (index,)
+        if shapes := [np.shape(part) for part in parts if type(part) in (np.ndarray, list, tuple)]:
+            each = container.size if parts is index else container.size // max(len(container), 1)
+            if math.prod(np.broadcast_shapes(*shapes)) * each > 100 * MAX_SIZE:
+                raise _too_large()
+
+    def _item(self, container: Any, index: Any) -> Any:
+        self._place(container, index)
+        item = container[index]
+        if type(item) is np.ndarray:
+            self._pay(size_of(item))
+        return item
 
     def _loop(self, iterable: Any, work: int) -> Any:
         if not hasattr(iterable, "__len__"):
@@ -208,8 +257,7 @@ class Meter:
 
     @staticmethod
     def _round(value: Any, ndigits: Any = None) -> Any:
-        if ndigits is not None and not -400 < ndigits < 400:
-            raise PolicyFault("the number of digits to round to is too large")
+        _require_few_digits(ndigits)
         return _integer(round(value) if ndigits is None else round(value, ndigits))
 
     def _sum(self, values: Any, start: Any = 0) -> Any:
@@ -221,23 +269,23 @@ class Meter:
             start = self._binary(operator.add, start, value)
         return start
 
-    def _setitem(self, container: Any, index: Any, value: Any) -> None:
+    def _setitem(self, value: Any, container: Any, index: Any) -> None:
         if type(container) is list and type(index) is slice:
             raise PolicyFault("a slice of a list cannot be assigned")
         if type(container) is dict and len(container) >= MAX_SIZE:
             raise _too_large()
         self._require_own(container)
-        self._value(index)
+        self._place(container, index)
         value = self._value(value)
         _require_no_cycle(container, value)
         container[index] = value
 
     def _augment(self, name: str, container: Any, index: Any, value: Any) -> None:
-        result = self._in_place(_IN_PLACE[name], container[self._index(index)], value)
+        result = self._in_place(_IN_PLACE[name], self._item(container, index), value)
         if type(container) is np.ndarray:
             container[index] = result
         else:
-            self._setitem(container, index, result)
+            self._setitem(result, container, index)
 
     def _in_place(self, function: Callable, a: Any, b: Any) -> Any:
         if type(a) in (list, dict):
@@ -270,6 +318,8 @@ class Meter:
                 raise _too_large()
         if type(a) is str and function in _MODULOS:
             raise PolicyFault("strings cannot be formatted")
+        if type(b) is dict and function in _CONTAINMENTS:
+            _require_key(a)
         if size_a * size_b > MAX_SIZE and max(_rank(a), _rank(b)) > 1 and function not in _CONTAINMENTS:
             self._broadcast_fits(function, a, b)
         result = function(a, b)
@@ -300,10 +350,20 @@ class Meter:
         if product > 100 * MAX_SIZE and (rank > 1 or function in _SQUARING):
             raise _too_large()
         self._pay(total)
-        if type(on) in (list, dict) and function.__name__ in ("extend", "insert"):
+        is_array_method = on is not None and type(on) not in (list, dict)
+        if type(on) is list and function.__name__ in ("extend", "insert"):
             self._require_own(on)
             _require_no_cycle(on, arguments)
-        if function in _NUMPY:
+        elif type(on) is dict and function.__name__ == "get":
+            _require_key(arguments[0])
+        elif function is dict:
+            for pair in arguments[0] if arguments and type(arguments[0]) in (list, tuple) else ():
+                _require_key(pair[0])
+        elif is_array_method and function.__name__ == "round":
+            _require_few_digits(arguments[0] if arguments else named.get("decimals"))
+        elif function in _ROUNDS:
+            _require_few_digits(arguments[1] if len(arguments) > 1 else named.get("decimals"))
+        if is_array_method or function in _NUMPY:
             for value in (*arguments, *named.values()):
                 if type(value) is not str or (_NAMES.get(function), value) not in STRINGS:
                     _require_numbers(value)
@@ -315,26 +375,21 @@ class Meter:
         if result is None and function in _NUMPY:
             raise PolicyFault("NumPy's functions take no None here")
         self._pay(size_of(result))
-        if type(on) in (list, dict) and len(on) > MAX_SIZE:
-            raise _too_large()
+        if isinstance(on, list | dict):
+            self._weigh(len(on))
         return result
 
     def _append(self, append: Callable, item: Any) -> None:
         values = append.__self__  # type: ignore[attr-defined]
-        self._require_own(values)
-        if len(values) >= MAX_SIZE:
-            raise _too_large()
         if type(item) in (list, tuple, dict):
             self._value(item)
             _require_no_cycle(values, item)
-        self.spend(1)
-        append(item)
+        self._append_numbers(append, item)
 
     def _append_numbers(self, append: Callable, item: Any) -> None:
         values = append.__self__  # type: ignore[attr-defined]
         self._require_own(values)
-        if len(values) >= MAX_SIZE:
-            raise _too_large()
+        self._weigh(len(values) + 1)
         self.spend(1)
         append(item)
 
@@ -348,7 +403,7 @@ class Meter:
         return function(numbers, *arguments, **named)
 
     def _small_call(self, function: Callable, *arguments: Any, **named: Any) -> Any:
-        if any(size_of(value) > 1024 for value in arguments):
+        if any(size_of(value) > 1024 for value in (*arguments, *named.values())):
             raise PolicyFault("matrices of more than 32 x 32 cannot be inverted or solved here")
         self.spend(50)
         return self._call(function, *arguments, **named)
@@ -362,8 +417,9 @@ class Meter:
         return self._call(function, *arguments, **named)
 
 
-def _created_size(function: Callable, first: Any, *others: Any, **named: Any) -> float:
+def _created_size(function: Callable, *given: Any, **named: Any) -> float:
     """How many elements a creation makes, at most."""
+    first, *others = (*given, *(named.pop(name) for name in ("start", "stop") if name in named))
 
     def magnitudes(value: Any) -> np.ndarray:
         return np.abs(np.asarray(value, dtype=np.float64))
@@ -371,7 +427,6 @@ def _created_size(function: Callable, first: Any, *others: Any, **named: Any) ->
     if function is np.arange:
         numbers = [float(value) for value in (first, *others)]
         start, stop, step = (0.0, *numbers, 1.0) if len(numbers) == 1 else (*numbers, 1.0)[:3]
-        start, stop = float(named.get("start", start)), float(named.get("stop", stop))
         return abs((stop - start) / float(named.get("step", step)))
     if function is np.linspace:
         num = float(magnitudes(named.get("num", others[1] if len(others) > 1 else 50)).max())
@@ -399,4 +454,5 @@ _MODULOS = (operator.mod, operator.imod)
 _TIMES = (operator.mul, operator.imul)
 _MATRIX_PRODUCTS = (operator.matmul, operator.imatmul)
 _CONTAINMENTS = (COMPARISONS[ast.In], COMPARISONS[ast.NotIn])
+_ROUNDS = (np.round, np.around)
 _SQUARING = (np.outer, np.convolve, np.polyval)

@@ -2,6 +2,7 @@
 
 Frames of fixed size, little-endian, over stdin and stdout; never pickle::
 
+    out  one message                                                      empty, when the process is ready
     in   uint32: bytes of source, dimensions of an observation and of an action; the sizes of both, uint32; the source
     out  one message                                                      empty when the policy is ready
     in   uint32 n; n observations, float64
@@ -113,6 +114,7 @@ def main() -> None:
         with contextlib.suppress(TypeError, ValueError):
             getattr(np.ones(1), method)()
     lock_down()
+    write_all(message(""))
     source_bytes, dimensions, action_dimensions = struct.unpack("<3I", read_exactly(12))
     shape = struct.unpack(f"<{dimensions}I", read_exactly(4 * dimensions))
     action_shape = struct.unpack(f"<{action_dimensions}I", read_exactly(4 * action_dimensions))
@@ -127,9 +129,10 @@ def main() -> None:
         (rows,) = struct.unpack("<I", read_exactly(4))
         observations = np.frombuffer(read_exactly(rows * observation_bytes)).reshape(rows, *shape)
         answers, fault = np.zeros((rows, 1 + math.prod(action_shape))), ""
-        for row, observation in enumerate(observations):
+        for row in range(rows):
             try:
-                answers[row, 1:] = policy(observation.copy()).ravel()
+                # With ..., one number too is an array, as where the policy plays in the user's process.
+                answers[row, 1:] = policy(observations[row, ...].copy()).ravel()
             except Exception as error:
                 answers[row, 0], fault = 1, fault or error
         write_all(answers.tobytes() + message(fault))

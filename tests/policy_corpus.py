@@ -433,6 +433,44 @@ def policy(obs):
     a = [[1], 2]
     a[0][0], b = 1, 2
     return [b]
+#: import_called_dict: refused
+from numpy import sin as dict
+def policy(obs):
+    return dict(obs, where=obs > 99)
+#: import_called_dict_of_a_shape: refused
+from numpy import zeros_like as dict
+def policy(obs):
+    return dict(obs, shape=3 * 10**7)
+#: import_and_def_of_one_name: refused
+from numpy import full_like
+def full_like(x, shape):
+    return x
+def policy(obs):
+    return full_like(obs, 0.0, shape=2 * 10**7)
+#: def_and_import_of_one_name: refused
+def sqrt(x):
+    return 7.0
+from math import sqrt
+def policy(obs):
+    return [sqrt(4.0)]
+#: dtype_in_a_dict: refused
+def policy(obs):
+    return list(map(float, [dict(dtype=int)['dtype']]))
+#: dtype_to_a_helper: refused
+def f(dtype):
+    return dtype
+def policy(obs):
+    return [f(dtype=np.float32)]
+#: differences_without_end: refused
+def policy(obs):
+    return np.diff(obs, 10**15)
+#: differences_of_differences: refused
+def policy(obs):
+    return np.diff(obs, n=10**15)
+#: map_of_an_import: refused
+from numpy import zeros as abs
+def policy(obs):
+    return list(map(abs, [10**9]))
 """
 
 _GENERATED = {
@@ -456,7 +494,12 @@ _GENERATED = {
     "deep_ifs": "def policy(obs):\n" + "".join(" " * i + "if 1:\n" for i in range(1, 99)) + " " * 99 + "return [0]\n",
 }
 
-_REPEATED = {"<SINCS>": f"({'np.sinc(z), ' * 900})", "<MORE>": "z + 1.0, " * 20, "<NEGATED>": "-z, " * 150}
+_REPEATED = {
+    "<CALLED>": "\n".join(f"A{i} = f(Z)" for i in range(60)),
+    "<SINCS>": f"({'np.sinc(z), ' * 900})",
+    "<MORE>": "z + 1.0, " * 20,
+    "<NEGATED>": "-z, " * 150,
+}
 _BOUNDED = r"""
 #: builtin_name_from_another_function: bounded
 def f():
@@ -1047,6 +1090,129 @@ def policy(obs):
     for i in range(70):
         a = [a]
     return a
+#: objects_by_a_method: bounded
+def policy(obs):
+    z = np.full(9999, 2**61 + 1)
+    for i in range(100):
+        z.cumprod(0, 'O')
+    return [z.prod(None, 'O')]
+#: many_decimals: bounded
+def policy(obs):
+    for i in range(1000):
+        np.round(obs, 2**31 - 1)
+    return obs
+#: many_decimals_by_name: bounded
+def policy(obs):
+    for i in range(1000):
+        np.around(decimals=-2**31, a=obs)
+    return obs
+#: many_decimals_of_a_method: bounded
+def policy(obs):
+    n = 10**9
+    for i in range(1000):
+        obs.round(-n)
+    return [obs[0].round(n)]
+#: rows_picked_many_times: bounded
+def policy(obs):
+    m = np.zeros((1, 9999))
+    i = np.zeros(9999, dtype=int)
+    return [(m[i], m[i], m[i])[0].size]
+#: rows_picked_by_a_list: bounded
+def policy(obs):
+    m = np.zeros((1, 9999))
+    i = [0] * 9999
+    return [(m[i], m[i], m[i])[0].size]
+#: picked_by_a_column_and_a_row: bounded
+def policy(obs):
+    m = np.zeros((2, 2))
+    i = np.zeros((4999, 1), dtype=int)
+    return [(m[i, i.T], m[i, i.T])[0].size]
+#: added_to_what_is_picked: bounded
+def policy(obs):
+    m = np.zeros((1, 9999))
+    i = np.zeros(9999, dtype=int)
+    m[i] += 1.0
+    return [m[0, 0]]
+#: lists_of_empty_strings: bounded
+def policy(obs):
+    a = [''] * 9999
+    b = [a] * 255
+    for i in range(9999):
+        c = b + []
+    return [len(c)]
+#: lists_of_empty_ranges: bounded
+def policy(obs):
+    a = [range(0)] * 9999
+    for i in range(9999):
+        c = list(zip(*[a] * 250))
+    return [len(c)]
+#: empty_strings_kept: bounded
+def policy(obs):
+    a, k = [''] * 9999, ()
+    for i in range(700):
+        k = (k, a[:], a[:], a[:], a[:], a[:], a[:], a[:], a[:], a[:], a[:])
+    return [len(k)]
+#: picked_by_a_long_list: bounded
+IDX = [0 for i in range(9998)]
+def policy(obs):
+    z, k = obs[IDX], ()
+    for i in range(1000):
+        k = (k, <MORE>z)
+    return [len(k)]
+#: copies_of_a_long_list: bounded
+IDX = [0 for i in range(9998)]
+def policy(obs):
+    k = ()
+    for i in range(700):
+        k = (k, IDX[:], IDX[:], IDX[:], IDX[:], IDX[:], IDX[:], IDX[:], IDX[:], IDX[:], IDX[:])
+    return [len(k)]
+#: copies_of_a_list_that_grew: bounded
+def policy(obs):
+    a, k = [], ()
+    for i in range(9998):
+        a.append(0)
+    for i in range(700):
+        k = (k, a[:], a[:], a[:], a[:], a[:], a[:], a[:], a[:], a[:], a[:])
+    return [len(k)]
+#: map_outside_functions: bounded
+E = [''] * 9999
+Z = np.zeros(511)
+def f(x):
+    z = Z
+    return (<NEGATED>z)
+X = list(map(f, E))
+def policy(obs):
+    return [len(X)]
+#: helpers_called_outside_functions: bounded
+Z = np.zeros(9999)
+def f(z):
+    return (<NEGATED>z)
+<CALLED>
+def policy(obs):
+    return [len(A0)]
+#: keys_of_one_hash: bounded
+def policy(obs):
+    d, n = {}, 0
+    keys = [(a, b, c, e, f, g, h, i, j, k, l, m) for a in (-1, -2) for b in (-1, -2) for c in (-1, -2) for e in (-1, -2)
+            for f in (-1, -2) for g in (-1, -2) for h in (-1, -2) for i in (-1, -2) for j in (-1, -2) for k in (-1, -2)
+            for l in (-1,) for m in (-1,)]
+    for key in keys:
+        d[key] = 1
+    return [len(d)]
+#: keys_of_one_hash_in_a_call: bounded
+def policy(obs):
+    pairs = [((a, (b, (c, e))), 1) for a in (-1, -2) for b in (-1, -2) for c in (-1, -2) for e in (-1, -2)]
+    return [len(dict(pairs)), dict(pairs).get((-1, (-1, (-1, -1))))]
+#: large_matrices_by_name: bounded
+def policy(obs):
+    m = np.eye(100)
+    for i in range(1000):
+        np.linalg.pinv(a=m)
+    return [0.0]
+#: steers_the_terminal: bounded
+def policy(obs):
+    assert obs[0] > 1e9, '\x1b]0;owned\x07\x1b[2J\ud800'
+    return [0.0]
 """
 
 
@@ -1670,6 +1836,38 @@ _QUIRKS = """
     return shadow(sum=max, abs=2) + list[0]
 #: methods_that_are_first_called_here: -
     return [obs.mean(), obs.std(), obs.var(), obs.sum(), obs.min(), obs.prod(), obs.any(), obs.clip(-1, 1)]
+#: a_truth_value_picks_from_a_tuple_and_a_dict: -
+    yes = 1 > 0
+    return [(0.5, 1.5)[yes], [0.5, 1.5][not yes], {True: 1.0, False: -1.0}[obs[0] > 0], {1: 2.0}[yes]]
+#: an_array_without_dimensions_as_an_index: -
+    i = np.where(obs[0] > 0, 1, 0)
+    return [[5, 6][i], np.array([5.0, 6.0])[i], np.eye(2)[i, i]]
+#: ranges_by_name: -
+    return [np.linspace(start=-1, stop=1, num=3), np.arange(start=0, stop=3, step=1), np.arange(1, stop=3), np.linspace(0, stop=1)]
+#: the_value_is_evaluated_before_the_place: -
+    a = [0.0]
+    def push(b):
+        b.append(5.0)
+        return 1.0
+    a[len(a) - 1] = push(a)
+    return a
+#: keys_of_several_kinds: -
+    d = dict([((1, 'a'), 2.0), (3, 4.0)])
+    d[(0.5, True)] = 6.0
+    return [d[(1, 'a')], d.get((0.5, 1)), (1, 'a') in d, (2,) in d, d.get(3)]
+#: picked_rows: -
+    m = np.arange(12.0).reshape(4, 3)
+    rows, columns = np.array([0, 2]), [1, 2]
+    m[rows] += 1
+    m[[0, 1], 0] = -1
+    return [m[rows], m[columns], m[rows, columns], m[m > 5], m[:, rows], m[rows][0], m[1:, [0]], m[None, 0]]
+#: digits: -
+    n = 2
+    return [np.round(obs, 1), obs.round(n), np.around(obs, decimals=-n), obs[0].round(1), np.round(obs), obs.round(decimals=1)]
+#: a_helper_with_an_argument_called_dtype: -
+    def scaled(x, dtype):
+        return x * dtype
+    return scaled(obs, dtype=2.0)
 #: a_nested_conditional_expression: -
     return [1 if obs[0] > 9 else 2 if obs[1] > 9 else 3]
 """

@@ -168,6 +168,19 @@ def test_other_spaces_and_types_are_refused():
         CriticalFunction(code("return True, [0.0, 1.0], 1.0"), TWO, isolation="none")
 
 
+@posix
+def test_a_top_level_that_fails_in_a_process_is_a_fault():
+    guidance = CriticalFunction("N = 1 / 0\n" + code("return True, [0.0, N], 1.0"), TWO, isolation="process")
+    with pytest.warns(UserWarning, match="its top level fails: ZeroDivisionError"):
+        assert guidance(np.zeros(1)) is None
+    assert guidance.faults == 1
+
+
+def test_a_truth_value_is_a_discrete_action_and_names_of_builtins_are_free():
+    source = "def critical(obs):\n    len = round = obs[0]\n    return True, len > 0, 0.5"
+    assert CriticalFunction(source, Discrete(2))(np.ones(1)) == (1, 0.5)
+
+
 def test_a_copy_answers_alike():
     guidance = pickle.loads(pickle.dumps(CriticalFunction(code("return True, [0.0, 1.0], obs[0]"), TWO)))
     action, reward = guidance(np.full(1, 0.5))

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from policy_corpus import HOSTILE, LEGITIMATE, OUTCOMES, QUIRKS, STATES
 from policy_fuzzer import Writer, play_with_witness, repaired
 
+from llmwrappers.generated_policy import GeneratedPolicy
 from llmwrappers.policy_bounds import BoundedPolicy, Meter, _line_of, _run_top_level, compile_policy, size_of
 from llmwrappers.policy_language import MAX_INTEGER, MAX_SIZE, PolicyFault, PolicyRejected
 
@@ -147,6 +148,57 @@ def test_the_language_means_what_python_means(quirk, flat):
     meter.reset(3)
     observation = np.array([0.5, -1.25, 3.0])
     assert repr(policy(observation.copy())) == repr(python(source)(observation.copy()))
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("{1: 2}[(1, (2,))]", "a key of a dict must be a number, a string, or a tuple of at most 4 of them"),
+        ("dict([((1, (2,)), 3)])", "a key of a dict must be"),
+        ("{1: 2}.get((1, 2, 3, 4, 5))", "a key of a dict must be"),
+        ("(1, (2,)) in {1: 2}", "a key of a dict must be"),
+        ("np.linalg.inv(a=np.eye(40))", "more than 32 x 32"),
+        ("obs.prod(None, 'O')", "take numbers and lists of numbers"),
+        ("np.round(obs, obs.size * 1000)", "number of digits"),
+        ("obs.round(decimals=-1000)", "number of digits"),
+        ("np.eye(3)[obs[0] > 0]", "not a truth value"),
+        ("np.zeros((1, 999))[[0] * 999]", "more than 10000 elements"),
+        ("[0 for i in range(101) for j in range(100)]", "loops run too long|more than 10000 elements"),
+    ],
+)
+def test_what_is_not_done_and_why(expression, message):
+    with pytest.raises(PolicyFault, match=message):
+        BoundedPolicy(f"import numpy as np\ndef policy(obs):\n    x = {expression}\n    return [0.0]\n", 1)(np.ones(3))
+
+
+@pytest.mark.parametrize("made", ["[0 for i in range(4096)]", "[0] * 4096", "list(map(int, [0] * 4096))"])
+def test_all_work_counts_more_where_a_long_list_is_about(made):
+    policy, meter = _run_top_level(*compile_policy(f"LONG = {made}\ndef policy(obs):\n    return [len(LONG)]\n"))
+    meter.reset(3)
+    assert meter.weight == 16
+    policy, meter = _run_top_level(*compile_policy(f"def policy(obs):\n    x = {made}\n    return [len(x)]\n"))
+    meter.reset(3)
+    assert meter.weight == 1
+    policy(np.zeros(3))
+    assert meter.weight == 16
+
+
+def test_a_reason_cannot_steer_a_terminal():
+    source = "def policy(obs):\n    assert obs[0] > 9, '\\x1b[2J\\ud800 all is well'\n    return [0.0]\n"
+    with pytest.raises(PolicyFault, match=r"AssertionError: \?\[2J\? all is well"):
+        BoundedPolicy(source, 1)(np.ones(1))
+    with pytest.raises(PolicyRejected, match=r"its top level fails: .*\?\[2J\? all is well"):
+        BoundedPolicy("def f():\n    assert False, '\\x1b[2J\\ud800 all is well'\nX = f()\n" + source, 1)
+
+
+def test_what_numpy_raises_elsewhere_is_the_policys_to_deal_with():
+    source = "import numpy as np\nX = np.log(np.array([0.0, 1.0]))\ndef policy(obs):\n    return [float(1.0 / obs[0] > X[1])]\n"
+    with np.errstate(all="raise"):
+        assert GeneratedPolicy(source, 1)(np.zeros(1)).tolist() == [1.0]
+
+
+def test_an_observation_of_nothing_is_no_error_of_its_own():
+    assert BoundedPolicy("def policy(obs):\n    return [len(obs)]\n", (1,))({}).tolist() == [0.0]
 
 
 def test_methods_of_arrays_work_in_a_process_that_has_not_used_them():

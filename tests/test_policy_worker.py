@@ -259,10 +259,24 @@ def test_an_action_that_is_not_finite_is_a_fault_whatever_the_worker_says(unchec
 
 
 def test_a_top_level_that_hangs_is_killed(unchecked, monkeypatch):
-    monkeypatch.setattr(generated_policy, "SECONDS_TO_START", 1.0)
+    monkeypatch.setattr(generated_policy, "SECONDS_TO_COMPILE", 1.0)
+    processes, start = [], subprocess.Popen  # which the fixture has replaced
+
+    def note(*arguments, **named):
+        processes.append(start(*arguments, **named))
+        return processes[-1]
+
+    monkeypatch.setattr(generated_policy.subprocess, "Popen", note)
     policy = unchecked("while True:\n    pass")
-    with pytest.raises(PolicyFault, match=r"no answer from the policy's process within 1.0 seconds"):
+    with pytest.raises(PolicyFault, match=r"no answer from the policy's process within 1.0 seconds; it was killed"):
         policy(np.ones(1))
+    assert processes[0].poll() is not None
+    assert policy.restarts == 1
+
+
+def test_an_observation_of_one_number_is_the_same_in_a_process():
+    source = "def policy(obs):\n    x = obs\n    x += 1\n    return [float(0 < obs < 2), 1.0]"
+    assert [GeneratedPolicy(source, 2, isolation)(0).tolist() for isolation in ("inprocess", "process")] == [[1.0, 1.0]] * 2
 
 
 def test_a_top_level_that_fails_is_a_rejection():
