@@ -118,7 +118,7 @@ def _run_top_level(code: types.CodeType, names: Iterable[str]) -> tuple[Callable
             exec(code, namespace)
         for name in [name for name in namespace if name != "__builtins__" and name not in known]:
             if not isinstance(namespace[name], types.FunctionType):
-                meter._weigh(size_of(namespace[name]))
+                meter.weigh(size_of(namespace[name]))
                 _freeze(namespace[name], meter)
     except Exception as error:
         reason = _printable(f"{type(error).__name__}: {error}")

@@ -179,7 +179,7 @@ class Meter:
             forms[f"in-place {name}"] = lambda a, b, function=function: self._in_place(function, a, b)
         return {f"tested {name}": form for name, form in forms.items()}
 
-    def _weigh(self, size: int) -> None:
+    def weigh(self, size: int) -> None:
         """Lets all work count more from now on if a value of this many elements is about."""
         if size > MAX_LIGHT:
             if size > MAX_SIZE:
@@ -189,7 +189,7 @@ class Meter:
     def _pay(self, size: int) -> None:
         """Spends for a value of this many elements."""
         if size > MAX_LIGHT:
-            self._weigh(size)
+            self.weigh(size)
         self.spend(1 + size // ELEMENTS_A_UNIT)
 
     def _value(self, value: Any) -> Any:
@@ -200,7 +200,7 @@ class Meter:
 
     def _list(self, values: list) -> list:
         """What a comprehension has made."""
-        self._weigh(len(values))
+        self.weigh(len(values))
         return values
 
     def _index(self, index: Any) -> Any:
@@ -376,7 +376,7 @@ class Meter:
             raise PolicyFault("NumPy's functions take no None here")
         self._pay(size_of(result))
         if isinstance(on, list | dict):
-            self._weigh(len(on))
+            self.weigh(len(on))
         return result
 
     def _append(self, append: Callable, item: Any) -> None:
@@ -389,7 +389,7 @@ class Meter:
     def _append_numbers(self, append: Callable, item: Any) -> None:
         values = append.__self__  # type: ignore[attr-defined]
         self._require_own(values)
-        self._weigh(len(values) + 1)
+        self.weigh(len(values) + 1)
         self.spend(1)
         append(item)
 
