@@ -920,7 +920,6 @@ class Curves:
     steps: np.ndarray
     seeds: dict[str, list[int]]
     returns: dict[str, dict[str, np.ndarray]]  # metric -> arm -> (steps, seeds)
-    first_return: float  # the mean first evaluation of the baseline
     notes: list[str]
 
     def final(self, arm: str, metric: str = PLAIN) -> np.ndarray:
@@ -1001,21 +1000,21 @@ def align(env_id: str, arms: list[str], evaluations: list[Evaluation]) -> Curves
         notes.append(
             f"{env_id}: nothing was learned: all evaluations are the same (is --learning-starts too late?): {', '.join(idle)}."
         )
-    beginnings = [curve[min(curve)] for (arm, _), curve in plain.items() if arm == arms[0]]
-    return Curves(env_id, steps, {arm: sorted(raw[arm]) for arm in arms}, returns, float(np.mean(beginnings)), notes)
+    return Curves(env_id, steps, {arm: sorted(raw[arm]) for arm in arms}, returns, notes)
 
 
-# The statistics take one array an environment, (seeds,) or for pairs of arms (2, seeds), and combine environments.
+# The statistics take the scores of an arm, (seeds,), or of two arms, (2, seeds). Only the last combines environments, for it
+# has no unit: an interquartile mean over environments would leave out those that differ from the rest.
 
 
-def iqm(*scores: np.ndarray, axis: int = -1) -> np.ndarray:
-    """Interquartile mean: of the middle half of all scores; of fewer than four, the mean."""
-    return scipy.stats.trim_mean(np.concatenate(scores, axis=axis), 0.25, axis=axis)
+def iqm(scores: np.ndarray, axis: int = -1) -> np.ndarray:
+    """Interquartile mean: of the middle half of the scores; of fewer than four, the mean."""
+    return scipy.stats.trim_mean(scores, 0.25, axis=axis)
 
 
-def difference(*pairs: np.ndarray, axis: int = -1) -> np.ndarray:
+def difference(pair: np.ndarray, axis: int = -1) -> np.ndarray:
     """Interquartile mean of the second arm less that of the first."""
-    return iqm(*(pair[1] for pair in pairs), axis=axis) - iqm(*(pair[0] for pair in pairs), axis=axis)
+    return iqm(pair[1], axis=axis) - iqm(pair[0], axis=axis)
 
 
 def improvement(*pairs: np.ndarray, axis: int = -1) -> np.ndarray:
@@ -1058,7 +1057,7 @@ def amount(value: float) -> str:
 def with_interval(e: Estimate | None) -> str:
     if e is None:
         return "-"
-    if e.low is None or e.high is None:
+    if e.low is None or e.high is None or e.low == e.high:
         return amount(float(e.value))
     return f"{amount(float(e.value))} [{amount(float(e.low))}, {amount(float(e.high))}]"
 
@@ -1079,11 +1078,11 @@ class Report:
     curves: list[Curves]
     tables: list[tuple[str, list[str], list[list[str]]]]  # title, header, rows
     notes: list[str]
-    final: dict[str, dict[str, Estimate]]  # environment, or ALL -> arm
-    better: dict[str, dict[str, Estimate]]
+    final: dict[str, dict[str, Estimate]]  # environment -> arm
+    better: dict[str, dict[str, Estimate]]  # environment, or ALL -> arm
 
 
-ALL = "all environments, normalised"
+ALL = "all environments"
 
 
 def make_report(
@@ -1098,10 +1097,10 @@ def make_report(
     few = sorted({f"{c.env_id}: {arm}" for c in everything for arm, seeds in c.seeds.items() if len(seeds) < 3})
     if few:
         report.notes.append(f"No interval from fewer than three seeds ({'; '.join(few)}).")
-    if len(everything) > 1:
-        add_normalised(report, baseline)
     for curves in everything:
         add_environment(report, curves, baseline, threshold)
+    if len(everything) > 1:
+        add_all_environments(report, baseline)
     return report
 
 
@@ -1134,60 +1133,35 @@ def add_environment(report: Report, curves: Curves, baseline: str, threshold: fl
     report.tables.append((curves.env_id, header, rows))
 
 
-def add_normalised(report: Report, baseline: str) -> None:
-    """All environments in one number: 0 is the baseline's first evaluation, 1 its mean final return."""
-    kept: list[tuple[Curves, Callable[[str], np.ndarray]]] = []
-    for curves in report.curves:
-        if baseline not in curves.seeds:
-            continue
-        zero, one = curves.first_return, float(curves.final(baseline).mean())
-        if one - zero <= 0.01 * max(abs(zero), abs(one)):
-            report.notes.append(
-                f"{curves.env_id} is left out of the normalised score: {baseline} goes from {amount(zero)} to {amount(one)}, "
-                "which is no scale to measure by."
-            )
-            continue
-        kept.append((curves, lambda arm, c=curves, zero=zero, one=one: (c.final(arm) - zero) / (one - zero)))
-    if not kept:
-        return
+def add_all_environments(report: Report, baseline: str) -> None:
+    """How often an arm is better, every environment counting the same."""
     rows = []
-    report.final[ALL], report.better[ALL] = {}, {}
-    for arm in report.arms:
-        if absent := [curves.env_id for curves, _ in kept if arm not in curves.seeds]:
-            report.notes.append(f"{arm} has no normalised score, for it has no finished run in {', '.join(absent)}.")
+    for arm in report.arms[1:]:
+        pairs = {curves.env_id: curves.paired(baseline, arm, curves.final) for curves in report.curves}
+        complete = [pair for pair in pairs.values() if pair is not None]
+        if absent := [env_id for env_id, pair in pairs.items() if pair is None]:
+            report.notes.append(f"{arm} is not in the table of {ALL}: no seed of it and {baseline} in {', '.join(absent)}.")
             continue
-        final = estimate(iqm, *(scores(arm) for _, scores in kept))
-        pairs = [curves.paired(baseline, arm, scores) for curves, scores in kept]
-        complete = [pair for pair in pairs if pair is not None]
-        report.final[ALL][arm] = final
-        row = [arm, str(sum(len(curves.seeds[arm]) for curves, _ in kept)), with_interval(final)]
-        if arm == baseline or len(complete) < len(pairs):
-            row += ["-", "-"]
-        else:
-            report.better[ALL][arm] = estimate(improvement, *complete)
-            row += [with_interval(estimate(difference, *complete)), with_interval(report.better[ALL][arm])]
-        rows.append(row)
-    header = ["arm", "runs", "normalised final return", f"minus {baseline}", f"P(better than {baseline})"]
-    report.tables.append((f"{ALL} ({', '.join(curves.env_id for curves, _ in kept)})", header, rows))
+        better = report.better.setdefault(ALL, {})[arm] = estimate(improvement, *complete)
+        rows.append([arm, str(sum(pair.shape[1] for pair in complete)), with_interval(better)])
+    if rows:
+        report.tables.append((ALL, ["arm", "runs", f"P(better than {baseline})"], rows))
 
 
 def explanation(report: Report) -> list[str]:
     baseline = report.arms[0]
-    sentences = [
+    return [
         "Final return: the mean of the last tenth of a run's evaluations of the plain agent; over seeds the interquartile mean "
         "(of fewer than four seeds the mean). In brackets 95 % percentile bootstrap intervals, seeds resampled 10,000 times.",
         "With few seeds these intervals are too narrow: over three seeds one reaches from the lowest to the highest and holds "
         "the true value in some 75 of 100 cases, not 95, over five seeds in some 90 (if returns are normally distributed).",
         "Area under the curve: the mean of the whole curve. Steps to: the first evaluation by which half of the seeds have "
-        f"reached that return. Minus {baseline}, and the probability that a run is better than one of {baseline}: over "
-        "the seeds that both have, resampled in pairs.",
+        f"reached that return. Minus {baseline}: the difference of the interquartile means over the seeds that both have, "
+        "resampled in pairs.",
+        f"P(better than {baseline}): the share of all pairs of a run of the arm and one of {baseline} in which the arm's ends "
+        "higher, for all environments their mean; seeds as before, within each environment. A share of 0 or 1 has no interval: "
+        "resampling cannot change it, more seeds can.",
     ]
-    if ALL in report.final:
-        sentences.append(
-            f"Normalised: 0 is the mean first evaluation of {baseline}, 1 its mean final return; seeds are resampled within "
-            "each environment."
-        )
-    return sentences
 
 
 def markdown(report: Report) -> str:
@@ -1275,11 +1249,14 @@ def curves_figure(report: Report):
 
 def summary_figure(report: Report):
     """Final returns, and below them the probability of being better than the baseline; hollow if there is no interval."""
-    titles, rows = list(report.final), 2 if len(report.arms) > 1 else 1
+    titles, rows = list(dict.fromkeys([*report.final, *report.better])), 2 if len(report.arms) > 1 else 1
     size = (max(4.2, 2.8 * len(titles)), rows * (0.9 + 0.3 * len(report.arms)))
     figure, axes = plt.subplots(rows, len(titles), figsize=size, squeeze=False, sharey="row", layout="constrained")
     for row, (all_estimates, arms) in enumerate(((report.final, report.arms), (report.better, report.arms[1:]))[:rows]):
         for axis, title in zip(axes[row], titles, strict=True):
+            if title not in all_estimates:
+                axis.set_visible(False)
+                continue
             for arm, (value, low, high) in all_estimates[title].items():
                 y, look = -arms.index(arm), style(report, arm)
                 if low is not None and high is not None:
@@ -1290,13 +1267,14 @@ def summary_figure(report: Report):
             axis.tick_params(axis="y", length=0)
             axis.grid(axis="x", alpha=0.25)
             if row == 0:
-                label = "final return" if title != ALL else "normalised final return"
-                axis.set(title=title.replace(", ", ",\n"), xlabel=label)
+                axis.set(title=title, xlabel="final return")
                 axis.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(4, steps=[1, 2, 5, 10]))
                 axis.xaxis.set_major_formatter(thousands)
             else:
                 axis.axvline(0.5, color="#777777", linewidth=0.8, linestyle=":")
                 axis.set(xlim=(-0.03, 1.03), xlabel=f"P(better than {report.arms[0]})")
+                if title not in report.final:
+                    axis.set_title(title)
     return figure
 
 
@@ -1343,11 +1321,18 @@ def description_of(folder: Path) -> dict:
 
 def cost(description: dict, runs: int) -> list[str]:
     """What the runs have cost, as far as it is known: a note, or none."""
-    hours = [value for arms in description.get("hours", {}).values() for seeds in arms.values() for value in seeds.values()]
+    hours: dict[str, list[float]] = {}
+    for arms in description.get("hours", {}).values():
+        for arm, seeds in arms.items():
+            hours.setdefault(arm, []).extend(seeds.values())
     if not hours:
         return []
-    known, length = len(hours), description["total_timesteps"]
-    note = f"Cost: {known} runs of {length:,} steps, {known * length:,} in all, took {amount(sum(hours))} hours."
+    every = [value for values in hours.values() for value in values]
+    known, length = len(every), description["total_timesteps"]
+    each = ", ".join(f"{arm} {amount(sum(hours[arm]) / len(hours[arm]))}" for arm in description["arms"] if arm in hours)
+    note = (
+        f"Cost: {known} runs of {length:,} steps, {known * length:,} in all, took {amount(sum(every))} hours (a run: {each})."
+    )
     return [note if known == runs else f"{note} The hours of the other {runs - known} are not known."]
 
 
