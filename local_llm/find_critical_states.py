@@ -208,7 +208,11 @@ class Episodes:
         """Returns the first prompt of a round."""
         lengths = self.shown.lengths.tolist()
         budget = self.settings.token_budget // len(lengths)
-        texts = [self.interpreter.episode(i, budget) for i in range(len(lengths))]
+        try:
+            texts = [self.interpreter.episode(i, budget) for i in range(len(lengths))]
+        except ValueError as error:
+            total = self.settings.token_budget
+            raise ValueError(f"token_budget {total}, for {len(lengths)} episodes {budget} each: {error}") from None
         steps = "; ".join(f"episode {i}, step 0 to {length - 1}" for i, length in enumerate(lengths))
         return self.render(name, episodes="\n\n".join(texts), steps=steps, **values)
 

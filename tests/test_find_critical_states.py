@@ -501,7 +501,10 @@ class TestCommand:
                 "the trajectories are of Pendulum-v1, got the environment",
             ),
             (["--trajectories", "trajectories.npz", "--episodes", "3"], "episodes must be less than the 3 of the trajectories"),
-            (["--trajectories", "trajectories.npz", "--episodes", "2", "--token-budget", "5"], "token_budget must be at least"),
+            (
+                ["--trajectories", "trajectories.npz", "--episodes", "2", "--token-budget", "5"],
+                "token_budget 5, for 2 episodes 2 each: token_budget must be at least",
+            ),
             (["--trajectories", "trajectories.npz", "--replay", *OPTIONS], "no replies are shipped for Pendulum-v1"),
             (["--trajectories", "trajectories.npz", "--replay", "none", *OPTIONS], "--replay: no folder none"),
             (["--trajectories", "trajectories.npz", "--replay", "tables/Pendulum-v1", *OPTIONS], "is what --replay reads"),
