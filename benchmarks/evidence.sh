@@ -35,13 +35,14 @@ compare ultra-alpha "${ultra[@]}" --env-ids Hopper-v4 \
 # Is TD3 CleanRL's TD3? Its defaults at full length.
 compare camel-1m --env-ids Hopper-v4 --total-timesteps 1000000 --arms none llm --seeds 1-3 --no-cuda
 # CAMEL's ablations, in its form, each against the published setting; two priors are bad: full torque, and the LLM's reversed.
+# And what the mask adds to ours: without it as soon as the prior teaches (by step 8 000).
 for prior in Hopper-v4/policy-5.py Walker2d-v4/policy-3.py; do # the shipped defaults
     { sed "s/^def policy(/def controller(/" "llmwrappers/priors/$prior"
       printf '\n\ndef policy(obs):\n    return -controller(obs)\n'; } > "benchmarks/comparisons/flipped-${prior%/*}.py"
 done
 paper="--prior shipped --form paper"
 compare camel-ablations --env-ids Hopper-v4 Walker2d-v4 --total-timesteps 100000 --learning-starts 2500 --no-cuda --seeds 1-3 \
-    --arms none paper "fraction-0.1=$paper --mask-fraction 0.1" "fraction-0.4=$paper --mask-fraction 0.4" \
+    --arms none paper llm "unmasked=--prior shipped --mask-fraction 0.08" "fraction-0.1=$paper --mask-fraction 0.1" "fraction-0.4=$paper --mask-fraction 0.4" \
     "radius-0.1=$paper --radius 0.1" "radius-0.6=$paper --radius 0.6" "episode=$paper --gate episode" \
     "constant=--prior benchmarks/bad_priors/forward.py --form paper" \
     "flipped=--prior benchmarks/comparisons/flipped-{env_id}.py --form paper"
