@@ -42,7 +42,8 @@ for prior in Hopper-v4/policy-5.py Walker2d-v4/policy-3.py; do # the shipped def
 done
 paper="--prior shipped --form paper"
 compare camel-ablations --env-ids Hopper-v4 Walker2d-v4 --total-timesteps 100000 --learning-starts 2500 --no-cuda --seeds 1-3 \
-    --arms none paper llm "unmasked=--prior shipped --mask-fraction 0.08" "fraction-0.1=$paper --mask-fraction 0.1" "fraction-0.4=$paper --mask-fraction 0.4" \
+    --arms none paper llm "unmasked=--prior shipped --mask-fraction 0.08" \
+    "fraction-0.1=$paper --mask-fraction 0.1" "fraction-0.4=$paper --mask-fraction 0.4" \
     "radius-0.1=$paper --radius 0.1" "radius-0.6=$paper --radius 0.6" "episode=$paper --gate episode" \
     "constant=--prior benchmarks/bad_priors/forward.py --form paper" \
     "flipped=--prior benchmarks/comparisons/flipped-{env_id}.py --form paper"
