@@ -335,8 +335,8 @@ def describe(output: Path, args: Args, script: str, arms: dict, seeds: list[int]
                 now["threshold"] = before["threshold"]
             for name in ("from_csv", "from_wandb"):
                 now[name] = list(dict.fromkeys([*before.get(name, ()), *now[name]]))
-            if "hours" in before:
-                now["hours"] = before["hours"]
+            if "runs" in before:
+                now["runs"] = before["runs"]
             changed = {name: version for name, version in before["versions"].items() if now["versions"].get(name) != version}
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UserError(f"{path} is damaged: {type(error).__name__}: {error}") from None
@@ -876,19 +876,21 @@ def merge(before: list[Evaluation], now: list[Evaluation]) -> list[Evaluation]:
     return [e for e in before if (e.env_id, e.arm, e.seed) not in known] + now
 
 
-def record_hours(output: Path, runs: Iterable[Run]) -> None:
-    """Notes in comparison.json how long each run took, so that the report can tell without its folder."""
-    seconds = {}
+def record_runs(output: Path, runs: Iterable[Run]) -> None:
+    """Notes in comparison.json what each run took, was made with and said at its end, for its folder is not kept."""
+    notes: dict[Run, dict] = {}
     for run in runs:
         assert run.run_dir is not None
-        seconds[run] = json.loads((run.run_dir / "summary.json").read_text()).get("seconds")
+        summary = json.loads((run.run_dir / "summary.json").read_text())
+        hours = round(summary["seconds"] / 3600, 3) if "seconds" in summary else None
+        commit = json.loads((run.run_dir / "args.json").read_text()).get("git_commit")
+        note = {"hours": hours, "commit": commit, "verdict": summary.get("verdict")}
+        notes[run] = {name: value for name, value in note.items() if value is not None}
     description = description_of(output)  # only now, for another compare.py may have written it meanwhile
-    hours = description.get("hours", {})
-    for run, value in seconds.items():
-        if value is not None:
-            hours.setdefault(run.env_id, {}).setdefault(run.arm, {})[str(run.seed)] = round(value / 3600, 3)
-    if hours:
-        write_atomically(output / "comparison.json", json.dumps({**description, "hours": hours}, indent=2) + "\n")
+    for run, note in notes.items():
+        description.setdefault("runs", {}).setdefault(run.env_id, {}).setdefault(run.arm, {})[str(run.seed)] = note
+    if notes:
+        write_atomically(output / "comparison.json", json.dumps(description, indent=2) + "\n")
 
 
 def in_order(evaluations: list[Evaluation], description: dict) -> list[Evaluation]:
@@ -1045,6 +1047,12 @@ def estimate(statistic, *samples: np.ndarray, n_resamples: int = 10_000) -> Esti
     return Estimate(value, interval.low, interval.high)
 
 
+def better_than(*pairs: np.ndarray) -> Estimate:
+    """The probability of improvement; without an interval where it is 0 or 1, for no resampling changes that."""
+    found = estimate(improvement, *pairs)
+    return Estimate(found.value) if found.value in (0, 1) else found
+
+
 # ------------------------------------------------------------------------------------------------------------ report
 
 
@@ -1057,7 +1065,7 @@ def amount(value: float) -> str:
 def with_interval(e: Estimate | None) -> str:
     if e is None:
         return "-"
-    if e.low is None or e.high is None or e.low == e.high:
+    if e.low is None or e.high is None:
         return amount(float(e.value))
     return f"{amount(float(e.value))} [{amount(float(e.low))}, {amount(float(e.high))}]"
 
@@ -1119,7 +1127,7 @@ def add_environment(report: Report, curves: Curves, baseline: str, threshold: fl
         final = estimate(iqm, curves.final(arm))
         report.final[curves.env_id][arm] = final
         pair = None if arm == baseline else curves.paired(baseline, arm, curves.final)
-        better = None if pair is None else estimate(improvement, pair)
+        better = None if pair is None else better_than(pair)
         if better is not None:
             report.better[curves.env_id][arm] = better
         row = [arm, str(len(seeds)), with_interval(final), amount(float(curves.final(arm).mean()))]
@@ -1142,7 +1150,7 @@ def add_all_environments(report: Report, baseline: str) -> None:
         if absent := [env_id for env_id, pair in pairs.items() if pair is None]:
             report.notes.append(f"{arm} is not in the table of {ALL}: no seed of it and {baseline} in {', '.join(absent)}.")
             continue
-        better = report.better.setdefault(ALL, {})[arm] = estimate(improvement, *complete)
+        better = report.better.setdefault(ALL, {})[arm] = better_than(*complete)
         rows.append([arm, str(sum(pair.shape[1] for pair in complete)), with_interval(better)])
     if rows:
         report.tables.append((ALL, ["arm", "runs", f"P(better than {baseline})"], rows))
@@ -1322,9 +1330,10 @@ def description_of(folder: Path) -> dict:
 def cost(description: dict, runs: int) -> list[str]:
     """What the runs have cost, as far as it is known: a note, or none."""
     hours: dict[str, list[float]] = {}
-    for arms in description.get("hours", {}).values():
+    for arms in description.get("runs", {}).values():
         for arm, seeds in arms.items():
-            hours.setdefault(arm, []).extend(seeds.values())
+            hours.setdefault(arm, []).extend(note["hours"] for note in seeds.values() if "hours" in note)
+    hours = {arm: values for arm, values in hours.items() if values}
     if not hours:
         return []
     every = [value for values in hours.values() for value in values]
@@ -1434,7 +1443,7 @@ def main(argv: list[str] | None = None) -> int:
                 print(f"{len(runs) - len(todo)} of {len(runs)} runs are in {output / 'curves.csv'} already")
             failures = train(args, output, todo)
             finished = finished_runs(output)
-            record_hours(output, finished)
+            record_runs(output, finished)
             evaluations = from_runs(finished)
             before = curves_of(output)  # by now, for another compare.py may have added to it
         else:

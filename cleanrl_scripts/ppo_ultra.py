@@ -1037,10 +1037,12 @@ def describe_run(args: Args, env: gym.Env) -> dict:
         except importlib.metadata.PackageNotFoundError:
             versions[package] = None
     commit = git("rev-parse", "HEAD")
+    # A comparison that grows where it is committed changes nothing that a run depends on.
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ":/", ":(top,exclude)benchmarks/comparisons")
     return {
         "args": dataclasses.asdict(args),
         "versions": versions,
-        "git_commit": commit and commit + ("-dirty" if git("status", "--porcelain", "--untracked-files=no") else ""),
+        "git_commit": commit and commit + ("-dirty" if changed else ""),
         "command": sys.argv,
         "sha256": file_hashes(args),
         "env_spec": env.unwrapped.spec and dataclasses.asdict(env.unwrapped.spec),
@@ -1414,6 +1416,8 @@ def run(args: Args, ppo: PPO, novelty: Novelty | None, guidance, eval_env: gym.E
                     f"{len(trajectories)} episodes, mean return {trajectories.returns.mean():.1f}, in trajectories.npz"
                 )
         summary = {"global_step": global_step, "seconds": round(progress.seconds, 1), **evaluation}
+        if worth:
+            summary["verdict"] = str(worth)
         write_atomically(run_dir / "summary.json", json.dumps(summary, indent=2).encode())  # the run has finished
         metrics.close()
         progress.close()

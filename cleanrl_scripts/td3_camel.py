@@ -780,10 +780,12 @@ def describe_run(args: Args, env: gym.Env) -> dict:
         except importlib.metadata.PackageNotFoundError:
             versions[package] = None
     commit = git("rev-parse", "HEAD")
+    # A comparison that grows where it is committed changes nothing that a run depends on.
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ":/", ":(top,exclude)benchmarks/comparisons")
     return {
         "args": dataclasses.asdict(args),
         "versions": versions,
-        "git_commit": commit and commit + ("-dirty" if git("status", "--porcelain", "--untracked-files=no") else ""),
+        "git_commit": commit and commit + ("-dirty" if changed else ""),
         "command": sys.argv,
         "prior_sha256": prior_hash(args),
         "env_spec": env.unwrapped.spec and dataclasses.asdict(env.unwrapped.spec),

@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
@@ -647,6 +648,26 @@ def test_the_run_folder_tells_how_to_repeat_the_run(train):
     assert {"python", "llmwrappers", "numpy", "torch", "gymnasium", "mujoco"} <= set(description["versions"])
     assert description["env_spec"]["id"] == "Hopper-v4"
     assert list(run_dir.glob("events.out.tfevents.*"))
+
+
+@pytest.mark.parametrize("name", ["td3_camel", "ppo_ultra"])
+def test_a_run_is_of_a_commit_though_committed_curves_grow(request, tmp_path, monkeypatch, name):
+    script = request.getfixturevalue(name)
+    code, curves = tmp_path / "cleanrl_scripts" / f"{name}.py", tmp_path / "benchmarks" / "comparisons" / "curves.csv"
+    for path in (code, curves):
+        path.parent.mkdir(parents=True)
+        path.write_text("as committed")
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b.c"]
+    for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "Begin"]):
+        subprocess.run([*git, *command], check=True)
+    monkeypatch.setattr(script, "__file__", str(code))
+    env = gym.make("Pendulum-v1")
+    commit = script.describe_run(script.Args(), env)["git_commit"]
+    assert len(commit) == 40
+    curves.write_text("and more")
+    assert script.describe_run(script.Args(), env)["git_commit"] == commit
+    code.write_text("not as committed")
+    assert script.describe_run(script.Args(), env)["git_commit"] == f"{commit}-dirty"
 
 
 # ------------------------------------------------------------------------------------------------ learning
