@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from statistics import fmean
 
+import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box
 
@@ -222,15 +223,7 @@ def choose_candidate(
     env = make(env_id)
     try:
         if select == "return":
-            if not isinstance(env.action_space, Box):
-                raise ValueError(
-                    f"select='return' trains TD3, which needs a Box action space; {env_id} has {env.action_space}: "
-                    "use select='probe'"
-                )
-            if not SCRIPT.is_file():
-                raise FileNotFoundError(f"no {SCRIPT}: run from a checkout of the repository, or use select='probe'")
-            # Too small a budget is found before anything runs.
-            plan(min(MOST_TRAINED, sum(candidate.policy is not None for candidate in candidates)), budget_steps)
+            require_trainable(env, sum(candidate.policy is not None for candidate in candidates), budget_steps)
         log(HEADER)
         random = measure(env, random_actions(env.action_space, seed), episodes, seed)
         log(row("random", random))
@@ -264,6 +257,22 @@ def choose_candidate(
     choice.outcomes = dict(sorted(choice.outcomes.items()))
     log(choice.verdict)
     return choice
+
+
+def require_trainable(env: gym.Env, candidates: int, budget_steps: int) -> None:
+    """Finds before anything runs what would keep so many candidates from being trained.
+
+    Raises:
+        ValueError: an action space that is no Box, or too small a budget
+        FileNotFoundError: the training script is not there
+    """
+    if not isinstance(env.action_space, Box):
+        raise ValueError(
+            f"select='return' trains TD3, which needs a Box action space, got {env.action_space}: use select='probe'"
+        )
+    if not SCRIPT.is_file():
+        raise FileNotFoundError(f"no {SCRIPT}: run from a checkout of the repository, or use select='probe'")
+    plan(min(MOST_TRAINED, candidates), budget_steps)
 
 
 def plan(candidates: int, budget_steps: int) -> tuple[list[int], int]:

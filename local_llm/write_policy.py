@@ -25,7 +25,7 @@ import gymnasium as gym
 
 from llmwrappers import PolicyRejected, priors, vet_policy
 from llmwrappers.priors.measurement import Measurement, choose, make, measure
-from local_llm.choose import Candidate, Choice, TrainingFailed, choose_candidate
+from local_llm.choose import Candidate, Choice, TrainingFailed, choose_candidate, require_trainable
 from local_llm.command import (
     MOST_RETRIES,
     UserError,
@@ -231,6 +231,8 @@ def run(args: argparse.Namespace) -> Choice:
             f"--env-id {args.env_id}: policies are written for observations that are arrays, got {env.observation_space}; "
             "register the environment with gymnasium.wrappers.FlattenObservation"
         )
+    if args.select == "return":
+        require_trainable(env, 1, args.budget_steps)  # before a model is asked; how many candidates are any good shows later
     prompt = args.prompt.read_text("utf-8") if args.prompt else render_prompt(args.env_id)
     if args.replay is not None:
         require_other_folder(args.output, args.replay if args.replay != Path() else args.shipped)

@@ -248,7 +248,7 @@ class TestArguments:
             choose_candidate("Pendulum-v1", [Candidate(number, "", Path()) for number in numbers], log=quiet)
 
     def test_td3_cannot_train_a_discrete_space(self):
-        with pytest.raises(ValueError, match=r"TD3, which needs a Box action space; CartPole-v1 has Discrete\(2\): use.*probe"):
+        with pytest.raises(ValueError, match=r"TD3, which needs a Box action space, got Discrete\(2\): use.*probe"):
             choose_candidate("CartPole-v1", [Candidate(1, "", Path("policy.py"), lambda obs: {1})], log=quiet)
 
     def test_without_the_script(self, candidates, monkeypatch):

@@ -230,6 +230,19 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
+            (["--env-id", "CartPole-v1"], "TD3, which needs a Box action space, got Discrete(2): use select='probe'"),
+            (["--env-id", "Pendulum-v1", "--budget-steps", "9"], "budget_steps must be at least"),
+        ],
+    )
+    def test_what_cannot_be_trained_is_refused_before_a_model_is_asked(self, tmp_path, monkeypatch, capsys, arguments, message):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(write_policy, "make_backend", lambda args: pytest.fail("asked"))
+        assert main(arguments) == 1
+        assert message in capsys.readouterr().err
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
             (["--candidates", "0"], "--candidates must be at least 1, got 0"),
             (["--episodes", "1"], "--episodes must be at least 2, got 1"),
             (["--temperature", "-1"], "temperature must be finite and at least 0, got -1.0"),
