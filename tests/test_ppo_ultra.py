@@ -325,13 +325,13 @@ def test_the_harmful_entry_falls_silent_and_the_good_one_does_not(train, doors, 
     place = {"action": 1, "reward": 0.5, "episode": 0, "step": 0}
     assert list(good) == ["entry", "fired", "withheld", "advantage", "low", "high", "silent", *place]
     assert place.items() <= good.items()
-    assert "of 3 entries 1 cost return and fell silent: 1; 1 surely helped: 0; 1 met too rarely" in capsys.readouterr().out
+    summary = json.loads((run_dir / "summary.json").read_text())
+    assert "of 3 entries 1 cost return and fell silent: 1; 1 surely helped: 0; 1 met too rarely" in summary["verdict"]
+    assert summary["verdict"] in capsys.readouterr().out
     assert values_of(run_dir, "ultra/silent_entries")[0] == 0
     assert values_of(run_dir, "ultra/silent_entries")[-1] == 1
     assert values_of(run_dir, "ultra/advantage")[-1] > 1
-    assert json.loads((run_dir / "summary.json").read_text()).keys() == {
-        "global_step", "seconds", "eval/episodic_return", "eval/guided_return"
-    }  # fmt: skip
+    assert summary.keys() == {"global_step", "seconds", "eval/episodic_return", "eval/guided_return", "verdict"}
 
 
 def test_advantages_that_tell_of_worth_are_of_the_environments_own_reward(ppo_ultra, doors):
