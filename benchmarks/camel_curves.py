@@ -1,0 +1,62 @@
+"""What the curves of comparisons/camel say seed by seed: the figures of EVIDENCE.md that no table has.
+
+python benchmarks/camel_curves.py
+"""
+
+import csv
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+
+CURVES = Path(__file__).parent / "comparisons" / "camel" / "curves.csv"
+PRIOR = {"Hopper-v4": 1802, "Walker2d-v4": 2440, "Ant-v4": 1687}  # the LLM's policy alone: python -m llmwrappers.priors
+MASK_ENDS, TRAINED = 60_000, 20_000  # steps; before TRAINED all agents are close to untrained
+
+
+def read() -> tuple[np.ndarray, dict, dict]:
+    """The steps, and of each environment and arm the returns without and with the mask, (seeds, steps)."""
+    rows = list(csv.DictReader(CURVES.open()))
+    steps = np.unique([int(row["step"]) for row in rows])
+    alone, masked = defaultdict(list), defaultdict(list)
+    for row in rows:  # sorted by seed and step
+        key = row["env_id"], row["arm"]
+        alone[key].append(float(row["episodic_return"]))
+        masked[key].append(float(row["masked_return"] or "nan"))
+    shape = (-1, len(steps))
+    arrays = [{key: np.reshape(values, shape) for key, values in by.items()} for by in (alone, masked)]
+    return steps, arrays[0], arrays[1]
+
+
+def numbers(values) -> str:
+    return ", ".join(f"{value:.0f}" for value in values)
+
+
+steps, alone, masked = read()
+highest = {key: np.maximum.accumulate(returns, axis=1) for key, returns in alone.items()}  # evaluation so far
+last = max(1, len(steps) // 10)
+span = steps[-1] - steps[0]
+for env_id, prior in PRIOR.items():
+    none, paper, ours = (alone[env_id, arm] for arm in ("none", "paper", "llm"))
+    final = {arm: alone[env_id, arm][:, -last:].mean(axis=1) for arm in ("none", "paper", "llm")}
+    print(f"\n{env_id}, the LLM's policy alone {prior}; one number a seed")
+    for better, worse in (("paper", "none"), ("llm", "none"), ("llm", "paper")):
+        print(f"  final return, {better} less {worse}: {numbers(final[better] - final[worse])}")
+    late = steps >= MASK_ENDS
+    passes = [curve[late] > prior for curve in paper]
+    first = [steps[late][np.argmax(above)] if above.any() else np.nan for above in passes]
+    print(f"  paper when the mask goes: {numbers(paper[:, late][:, 0])}")
+    print(f"  paper first above the LLM's policy at step: {numbers(first)}")
+    print(f"  evaluations below it after that: {numbers(np.sum(~above[np.argmax(above) :]) for above in passes)}")
+    for step in (0, 10_000, 50_000):
+        print(f"  paper with the mask at step {step}: {numbers(masked[env_id, 'paper'][:, steps == step][:, 0])}")
+    others = np.concatenate([highest[env_id, arm] for arm in ("none", "paper")])
+    print(f"  llm above the highest so far of all runs of both at: {numbers(steps[ours.min(axis=0) > others.max(axis=0)])}")
+    area, paper_area, bound = (np.trapezoid(y, steps) / span for y in (ours, paper, highest[env_id, "paper"]))
+    print(f"  area under the curve, llm less paper: {numbers(area - paper_area)}")
+    print(f"  llm less the highest so far of paper: {numbers(area - bound)}")
+    for arm, curves in (("none", none), ("paper", paper), ("llm", ours)):
+        trained = curves[:, steps >= TRAINED]
+        fall = (np.maximum.accumulate(trained, axis=1) - trained).max(axis=1)
+        print(f"  deepest below the highest so far, {arm}: {numbers(fall)}")
+    print(f"  llm at step 100000: {numbers(ours[:, steps == 100_000][:, 0])}; final {numbers(final['llm'])}")
