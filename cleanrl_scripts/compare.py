@@ -12,6 +12,7 @@
 # that all nodes share. In a Slurm job script one line (Ray 2.49 or newer) starts the cluster, compares, and stops the cluster:
 #   srun --ntasks-per-node=1 ray symmetric-run --address $(hostname):6379 --min-nodes $SLURM_NNODES \
 #       --num-cpus $SLURM_CPUS_ON_NODE -- python cleanrl_scripts/compare.py --ray auto ...
+import contextlib
 import csv
 import datetime
 import html
@@ -248,11 +249,11 @@ def plan(args: Args, extra: list[str]) -> tuple[Path, list[Run]]:
         path = output / "runs" / folder / arm / str(seed)
         expert = model if needs_expert and args.expert_models is None else None
         runs.append(Run(env_id, arm, seed, args.total_timesteps, path, script.resolve(), tuple(flags), expert))
-    description = describe(output, args, script.name, arms, seeds, extra)
-    for run in runs:
-        refuse_other_arguments(run)
-    output.mkdir(parents=True, exist_ok=True)
-    write_atomically(output / "comparison.json", json.dumps(description, indent=2) + "\n")
+    with its_turn(output):
+        description = describe(output, args, script.name, arms, seeds, extra)
+        for run in runs:
+            refuse_other_arguments(run)
+        write_atomically(output / "comparison.json", json.dumps(description, indent=2) + "\n")
     return output, runs
 
 
@@ -366,6 +367,17 @@ def whole_command(args: Args, description: dict) -> list[str]:
         if value := description[name]:
             command += [f"--{name.replace('_', '-')}", *value]
     return command
+
+
+@contextlib.contextmanager
+def its_turn(output: Path) -> Iterator[None]:
+    """Waits until no other compare.py is at this place in the same folder: each adds to what the other wrote."""
+    import fcntl  # which Windows does not have; reports need none
+
+    (output / "runs").mkdir(parents=True, exist_ok=True)
+    with open(output / "runs" / ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def write_atomically(path: Path, data: str | bytes) -> None:
@@ -886,29 +898,33 @@ def record_runs(output: Path, runs: Iterable[Run]) -> None:
         commit = json.loads((run.run_dir / "args.json").read_text()).get("git_commit")
         note = {"hours": hours, "commit": commit, "verdict": summary.get("verdict")}
         notes[run] = {name: value for name, value in note.items() if value is not None}
-    description = description_of(output)  # only now, for another compare.py may have written it meanwhile
+    description = description_of(output)
     for run, note in notes.items():
         description.setdefault("runs", {}).setdefault(run.env_id, {}).setdefault(run.arm, {})[str(run.seed)] = note
     if notes:
         write_atomically(output / "comparison.json", json.dumps(description, indent=2) + "\n")
 
 
-def in_order(evaluations: list[Evaluation], description: dict) -> list[Evaluation]:
-    """Environments and arms as in comparison.json, the baseline first, then others as they come."""
+def keep_curves(output: Path, evaluations: list[Evaluation]) -> None:
+    """Writes curves.csv, one row an evaluation; refuses what cannot be compared.
+
+    Environments and arms are in the order of comparison.json, the baseline first, then others as they come.
+    """
+    if not evaluations:
+        raise UserError(f"no run in {output} is finished: there is nothing to compare")
+    description = description_of(output)
     env_ids = list(dict.fromkeys([*description.get("env_ids", ()), *(e.env_id for e in evaluations)]))
     arms = list(dict.fromkeys([*description.get("arms", ()), *(e.arm for e in evaluations)]))
-    return sorted(evaluations, key=lambda e: (env_ids.index(e.env_id), arms.index(e.arm), e.seed, e.step))
-
-
-def write_curves(path: Path, rows: list[Evaluation]) -> None:
-    """One row an evaluation."""
+    rows = sorted(evaluations, key=lambda e: (env_ids.index(e.env_id), arms.index(e.arm), e.seed, e.step))
+    for env_id, curves in itertools.groupby(rows, key=lambda e: e.env_id):
+        align(env_id, arms, list(curves))
     metrics = [name for name in METRICS if any(name in e.returns for e in rows)]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["env_id", "arm", "seed", "step", *metrics])
     for e in rows:
         writer.writerow([e.env_id, e.arm, e.seed, e.step, *(repr(e.returns[m]) if m in e.returns else "" for m in metrics)])
-    write_atomically(path, text.getvalue())
+    write_atomically(output / "curves.csv", text.getvalue())
 
 
 # -------------------------------------------------------------------------------------------------------- statistics
@@ -1426,7 +1442,6 @@ def main(argv: list[str] | None = None) -> int:
     else:
         if not args.env_ids and not sources:
             raise UserError("--env-ids: name at least one environment, or curves to show: --from-csv, --from-wandb")
-        before, evaluations = [], []
         external = [e for source in args.from_wandb for e in from_wandb(source)]
         env_ids = [*args.env_ids, *(e.env_id for e in external)]
         external += [e for source in args.from_csv for e in from_csv(Path(source), env_ids)]
@@ -1442,25 +1457,20 @@ def main(argv: list[str] | None = None) -> int:
             if len(todo) < len(runs):
                 print(f"{len(runs) - len(todo)} of {len(runs)} runs are in {output / 'curves.csv'} already")
             failures = train(args, output, todo)
-            finished = finished_runs(output)
-            record_runs(output, finished)
-            evaluations = from_runs(finished)
-            before = curves_of(output)  # by now, for another compare.py may have added to it
+            with its_turn(output):
+                finished = finished_runs(output)
+                record_runs(output, finished)
+                keep_curves(output, merge(curves_of(output), from_runs(finished) + external))
         else:
             output = Path(args.output or f"comparisons/from-{Path(sources[0]).stem}")
             if (output / "comparison.json").exists():
                 raise UserError(f"--output {output} holds a comparison: name its --env-ids, or another --output")
             output.mkdir(parents=True, exist_ok=True)
-        evaluations = in_order(merge(before, evaluations + external), description_of(output))
-        if not evaluations:
-            raise UserError(f"no run in {output} is finished: there is nothing to compare")
-        for env_id in dict.fromkeys(e.env_id for e in evaluations):  # refuses what cannot be compared before it is kept
-            arms = list(dict.fromkeys(e.arm for e in evaluations))
-            align(env_id, arms, [e for e in evaluations if e.env_id == env_id])
-        write_curves(output / "curves.csv", evaluations)
+            keep_curves(output, external)
         folders = [output]
     for folder in folders:
-        report = write_report(folder, args.threshold)
+        with its_turn(folder) if args.env_ids else contextlib.nullcontext():
+            report = write_report(folder, args.threshold)
         print(f"\n{markdown(report)}\n{folder / 'index.html'}: the same with figures; {folder / 'curves.csv'}: the curves")
         if args.track:
             track(args, folder, report)

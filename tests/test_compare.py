@@ -1,6 +1,7 @@
 """cleanrl_scripts/compare.py: runs that are skipped, resumed or refused; statistics; other people's curves; the report."""
 
 import csv
+import fcntl
 import json
 import math
 import os
@@ -217,6 +218,32 @@ def test_two_at_once_never_train_the_same_run(script, tmp_path):
         assert process.returncode == 0, printed
     assert starts(tmp_path / "out") == [1] * 4
     assert all(len(rows) == 12 for rows in metrics_of(tmp_path / "out").values())
+
+
+def test_what_another_writes_meanwhile_is_kept(script, tmp_path):
+    """As in a job array, where all end at the same time: each waits for its turn, and adds to what it finds then."""
+    output, other = tmp_path / "out", tmp_path / "other"
+    run(*script, "--arms", "bb", "--seeds", "2", "--output", str(other))
+    command = [sys.executable, str(COMPARE), *script, "--arms", "a", "--seeds", "1", "--slow-arm", "a"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    wait_until(lambda: starts(output))
+    with open(output / "runs" / ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        wait_until(lambda: list(output.glob("runs/*/*/*/*/summary.json")))
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(2)
+        assert not (output / "curves.csv").exists()
+        description = json.loads((output / "comparison.json").read_text())
+        theirs = json.loads((other / "comparison.json").read_text())
+        description |= {"arms": description["arms"] | theirs["arms"], "seeds": [1, 2], "runs": theirs["runs"]}
+        (output / "comparison.json").write_text(json.dumps(description))
+        shutil.copy(other / "curves.csv", output)
+    assert process.wait(120) == 0
+    with open(output / "curves.csv", newline="") as file:
+        assert [(row["arm"], row["seed"]) for row in csv.DictReader(file)] == [("a", "1")] * 11 + [("bb", "2")] * 11
+    notes = json.loads((output / "comparison.json").read_text())["runs"]["A-v0"]
+    assert {arm: list(seeds) for arm, seeds in notes.items()} == {"a": ["1"], "bb": ["2"]}
+    assert "2 runs of 100 steps" in (output / "table.md").read_text()
 
 
 def test_stopping_stops_the_runs_and_the_same_command_goes_on(script, tmp_path):
