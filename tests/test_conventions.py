@@ -188,14 +188,34 @@ def test_every_path_in_the_readme_exists():
     assert [path for path in paths if not (ROOT / path).exists() and path not in gym.registry] == []
 
 
-def test_every_interval_of_the_evidence_and_of_the_readmes_tables_is_in_the_table_of_a_comparison():
-    cell = re.compile(r"(?<=\| )-?[\d.,]+ \[[^]|]*\](?= \|)")
-    tables = "".join(path.read_text("utf-8") for path in (ROOT / "benchmarks" / "comparisons").glob("*/table.md"))
-    cells = cell.findall((ROOT / "README.md").read_text("utf-8"))
-    evidence = re.findall(r"-?\d[\d.,]* \[[-\d., ]+\]", (ROOT / "benchmarks" / "EVIDENCE.md").read_text("utf-8"))
-    assert len(cells) > 5
+INTERVAL = r"-?\d[\d.,]* \[[-\d., ]+\]"
+COMPARISONS = ROOT / "benchmarks" / "comparisons"
+
+
+def first_intervals(text: str) -> dict[str, list[str]]:
+    """The first interval of each arm's rows in the tables of a report: the final return, or the share that is better."""
+    found: dict[str, list[str]] = {}
+    for arm, interval in re.findall(rf"^\| (\S+) \| \d+ \| ({INTERVAL}) \|", text, re.MULTILINE):
+        found.setdefault(arm, []).append(interval)
+    return found
+
+
+def test_the_readmes_tables_of_results_are_those_of_the_comparisons():
+    camel, ultra = ((COMPARISONS / name / "table.md").read_text("utf-8") for name in ("camel", "ultra"))
+    camel_rows = first_intervals(camel.partition("## all environments")[0]).values()
+    each, _, together = ultra.partition("## all environments")
+    ultra_rows = zip(*(first_intervals(each)[arm] for arm in ("none", "ra", "random")), strict=True)
+    shares = [first_intervals(together)[arm][0] for arm in ("ra", "random")]
+    lines = (ROOT / "README.md").read_text("utf-8").splitlines()
+    rows = [re.findall(rf"(?<=\| ){INTERVAL}(?= \|)", line) for line in lines if line.startswith("| ")]
+    assert [row for row in rows if row] == [*camel_rows, *map(list, ultra_rows), shares]
+
+
+def test_every_interval_of_the_evidence_is_in_the_table_of_a_comparison():
+    tables = "".join(path.read_text("utf-8") for path in COMPARISONS.glob("*/table.md"))
+    evidence = re.findall(INTERVAL, (ROOT / "benchmarks" / "EVIDENCE.md").read_text("utf-8"))
     assert len(evidence) > 5
-    assert {*cells, *evidence} - set(cell.findall(tables)) == set()
+    assert set(evidence) - set(re.findall(rf"(?<=\| ){INTERVAL}(?= \|)", tables)) == set()
 
 
 # ----------------------------------------------------------------------------------------------------------------- specs
