@@ -318,7 +318,8 @@ def _probe(policy: GeneratedPolicy, observation_space: gym.Space, action_space: 
     if faults.sum() > len(faults) / 2:
         raise PolicyFault(reason)
     if seconds > SLOWEST_CALL:
-        raise PolicyFault(f"a call takes {1000 * seconds:.0f} ms; at most {1000 * SLOWEST_CALL:.0f} are allowed")
+        # How long is not said: it would be another prompt, and so another reply, each time that it is sent back to a model.
+        raise PolicyFault(f"a call takes longer than the {1000 * SLOWEST_CALL:.0f} ms that are allowed")
     again = policy.batch(observations[::-1])[::-1]
     if not np.array_equal(actions[~faults], again[~faults]):
         raise PolicyFault("the same observation gives different actions; policy(obs) must depend on obs alone")

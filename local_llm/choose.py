@@ -463,12 +463,14 @@ def _train(
     failures = execute(commands)
     runs = []
     for (number, run_seed), folder in folders.items():
-        if folder not in failures:
-            runs.append(_read_run(number, run_seed, folder))
-        elif number is None:
-            raise TrainingFailed(f"training without a prior failed with seed {run_seed}: {failures[folder]}")
-        else:
-            choice.outcomes[number] = f"failed in training with seed {run_seed}: {failures[folder]}"
+        run = None if folder in failures else _read_run(number, run_seed, folder)
+        if run is not None and all(map(math.isfinite, run.returns + run.masked_returns)):
+            runs.append(run)
+            continue
+        why = failures.get(folder, f"it diverged: {folder} has an evaluation that is no number")
+        if number is None:
+            raise TrainingFailed(f"training without a prior failed with seed {run_seed}: {why}")
+        choice.outcomes[number] = f"failed in training with seed {run_seed}: {why}"
     choice.runs += runs
     return runs
 

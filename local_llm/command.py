@@ -4,15 +4,22 @@ import argparse
 import datetime
 import hashlib
 import importlib.metadata
+import os
 import platform
+import shlex
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from local_llm.recorded import Recorded
-from local_llm.reply import Backend, Sampling
+from local_llm.reply import Backend, Message, Reply, Sampling
 
 MOST_RETRIES = 2
+API_KEY = "LLMWRAPPERS_API_KEY"
+# What a run leaves in its output folder, but for the prompt that it begins with and for the training runs.
+MADE = ("prompt-*.txt", "reply-*.md", "policy-*.py", "table*.json", "critical*.py", "entries.json", "trajectories-2.npz")
+MADE += ("provenance.json", "choice.json", "ledger.json", "report.html")
 
 
 class UserError(Exception):
@@ -27,7 +34,10 @@ def add_model_options(parser: argparse.ArgumentParser, shipped: str) -> None:
     )
     group.add_argument("--revision", help="a branch, tag or commit of the model")
     group.add_argument("--quantization", choices=("4bit", "8bit"), help="needs bitsandbytes")
-    group.add_argument("--server", metavar="URL", help="an OpenAI-compatible server, e.g. http://localhost:11434/v1")
+    group.add_argument(
+        "--server", metavar="URL",
+        help=f"an OpenAI-compatible server, e.g. http://localhost:11434/v1; a key, if it wants one, in {API_KEY}",
+    )  # fmt: skip
     group.add_argument("--temperature", type=float, default=Sampling.temperature, help="0 makes all replies alike")
     group.add_argument("--top-p", type=float, default=Sampling.top_p, help="in (0, 1]")
     group.add_argument("--max-new-tokens", type=int, default=Sampling.max_new_tokens, help="of an answer")
@@ -53,24 +63,42 @@ def take_sampling(parser: argparse.ArgumentParser, args: argparse.Namespace) -> 
         parser.error(str(error))
 
 
-def make_backend(args: argparse.Namespace) -> Backend:
-    """Returns what answers: a recording, a server or a model on this machine, the last two recorded.
+def recordings(args: argparse.Namespace) -> Path | None:
+    """Returns the folder that replies are read from; None if they are not recorded.
 
     Raises:
         UserError: --replay names no folder, or, alone, ``args.shipped`` is none
     """
+    if args.replay is None:
+        return args.recordings if args.recording != "off" else None
+    folder = args.replay if args.replay != Path() else args.shipped
+    if not folder.is_dir():
+        raise UserError(
+            f"--replay: no folder {folder}" if args.replay != Path() else
+            f"--replay: no replies are shipped for {args.env_id}; name the folder of a recording, --replay DIR"
+        )  # fmt: skip
+    return folder
+
+
+def make_backend(args: argparse.Namespace) -> Backend:
+    """Returns what answers: a recording, a server or a model on this machine, the last two recorded.
+
+    Raises:
+        UserError: an option that has no meaning beside --replay or --server, or see ``recordings``
+    """
+    local = ("revision", "quantization")  # of a model on this machine
+    for option, useless in (("replay", ("server", "model", *local)), ("server", local)):
+        for name in useless if getattr(args, option) is not None else ():
+            if (value := getattr(args, name)) is not None:
+                raise UserError(f"--{name} {value}: of no use beside --{option}; leave one of them out")
     if args.replay is not None:
-        folder = args.replay if args.replay != Path() else args.shipped
-        if not folder.is_dir():
-            raise UserError(
-                f"--replay: no folder {folder}" if args.replay != Path() else
-                f"--replay: no replies are shipped for {args.env_id}; name the folder of a recording, --replay DIR"
-            )  # fmt: skip
+        folder = recordings(args)
+        assert folder is not None
         return Recorded(None, folder, "replay")
-    if args.server:
+    if args.server is not None:
         from local_llm.server import Server
 
-        backend: Backend = Server(args.server, args.model)
+        backend: Backend = Server(args.server, args.model, os.environ.get(API_KEY))
     else:
         from local_llm.transformers_model import TransformersModel, default_model
 
@@ -80,12 +108,21 @@ def make_backend(args: argparse.Namespace) -> Backend:
     return Recorded(backend, args.recordings, args.recording)
 
 
-def claim_output(folder: Path, prompt: str, recorded: bool, name: str = "prompt.txt", outputs: str = "policies") -> None:
+def how_to_go_on(args: argparse.Namespace) -> str:
+    """Returns what a command that ended early may promise."""
+    asks_nothing_twice = args.replay is not None or args.recording == "auto"
+    return "; the same command goes on from there" if asks_nothing_twice else ""
+
+
+def claim_output(folder: Path, prompt: str, recorded: Path | None, name: str = "prompt.txt", outputs: str = "policies") -> None:
     """Makes the output folder and writes the (first) prompt; refuses a folder that holds something else.
 
     Raises:
-        UserError: it cannot be written, belongs to another prompt, or holds replies that are not ``recorded``
+        UserError: it cannot be written, is what the replies are read from, belongs to another prompt, or holds replies that
+            are not in the folder ``recorded``
     """
+    if recorded is not None and recorded.resolve() == folder.resolve():
+        raise UserError(f"--output {folder} is where the recorded replies are; name another folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / name
@@ -93,30 +130,35 @@ def claim_output(folder: Path, prompt: str, recorded: bool, name: str = "prompt.
             raise UserError(f"--output {folder} holds the {outputs} of another prompt; name another folder, or delete it")
         if not path.exists() and any(folder.iterdir()):
             raise UserError(f"--output {folder} is not empty, and not an output of this command; name another folder")
-        if not recorded and any(folder.glob("reply-*.md")):
-            raise UserError(f"--output {folder} holds replies; with --recording off name another folder")
+        if replies := sorted(folder.glob("reply-*.md")):
+            known = Recorded(None, recorded).texts() if recorded is not None and recorded.is_dir() else set()
+            lost = [reply.name for reply in replies if reply.read_bytes().decode("utf-8", "replace") not in known]
+            if lost:
+                where = "nothing is recorded" if recorded is None else f"{recorded} has no recording of it"
+                raise UserError(f"--output {folder} holds {lost[0]}, and {where}; name another folder")
         save_text(path, prompt)
-        made = (
-            "prompt-*.txt",
-            "reply-*.md",
-            "policy-*.py",
-            "table*.json",
-            "critical*.py",
-            "entries.json",
-            "trajectories-2.npz",
-        )
-        for pattern in made:
-            for old in folder.glob(pattern):
-                if old != path:
-                    old.unlink()  # the replies are recorded, or shipped; the rest is made from them
     except OSError as error:
         raise UserError(f"--output {folder} cannot be written: {error.strerror or error}") from None
 
 
-def require_other_folder(output: Path, replayed: Path) -> None:
-    """Raises a UserError if the replies that are to be replayed lie in the output folder, which ``claim_output`` empties."""
-    if replayed.resolve() == output.resolve():
-        raise UserError(f"--output {output} is what --replay reads; name another folder")
+class Overwriting:
+    """Asks a backend; with the first reply, and not before, what an earlier run left in the output folder is deleted.
+
+    The replies among it are recorded, or shipped (see ``claim_output``); the rest is made from them.
+    """
+
+    def __init__(self, backend: Backend, folder: Path, prompt: str = "prompt.txt") -> None:
+        self.backend, self.model, self.revision = backend, backend.model, backend.revision
+        self.old = {path for pattern in MADE for path in folder.glob(pattern)} - {folder / prompt}
+
+    def ask(
+        self, messages: list[Message], n: int, sampling: Sampling, schema: dict | None = None, first: int = 0
+    ) -> Iterator[Reply]:
+        """Yields the backend's replies."""
+        for reply in self.backend.ask(messages, n, sampling, schema, first):
+            while self.old:
+                self.old.pop().unlink(missing_ok=True)
+            yield reply
 
 
 def save_text(path: Path, text: str) -> None:
@@ -127,6 +169,11 @@ def save_text(path: Path, text: str) -> None:
 def sha256(path: Path) -> str:
     """Returns the hash of a file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def command_line(program: str, argv: list[str]) -> str:
+    """Returns what to type to run the command again."""
+    return shlex.join(["python", "-m", program, *argv])
 
 
 def circumstances(backend: Backend, sampling: Sampling, command: str) -> dict[str, Any]:

@@ -56,18 +56,21 @@ from local_llm.answers import (
 from local_llm.choose import number_text, run_commands
 from local_llm.command import (
     MOST_RETRIES,
+    Overwriting,
     UserError,
     add_model_options,
     circumstances,
     claim_output,
+    command_line,
+    how_to_go_on,
     make_backend,
-    require_other_folder,
+    recordings,
     save_text,
     sha256,
     take_sampling,
 )
 from local_llm.extract import ExtractionError, Truncated
-from local_llm.interpret import Interpreter
+from local_llm.interpret import CHARACTERS_PER_TOKEN, Interpreter
 from local_llm.ledger import Ledger
 from local_llm.recorded import UNREADABLE, Recorded, write_json
 from local_llm.render import PROMPTS, environment_values, facts_values, fill, load_facts
@@ -76,9 +79,9 @@ from local_llm.reply import Backend, ModelError, Reply, Sampling
 SCRIPT = Path(__file__).parents[1] / "cleanrl_scripts" / "ppo_ultra.py"
 SHIPPED = Path(tables.__file__).parent
 TABLES = Path("tables")
+FIRST_PROMPT = "prompt-states.txt"
 # Steps shown before and after a critical one: as many as the token budget allows.
 WINDOWS = ((4, 8), (3, 6), (2, 4), (1, 2), (0, 1), (0, 0))
-CHARACTERS_PER_TOKEN = 3
 # The prompt for code shows an observation as numbers up to this size.
 MOST_NUMBERS = 200
 # Code that calls more of the agent's steps critical than this has found nothing.
@@ -767,10 +770,9 @@ def rebuild(folder: Path, output: Path) -> None:
         env_id, settings, sampling = facts["environment"], Settings(**facts["settings"]), Sampling(**(facts["sampling"] or {}))
     except UNREADABLE as error:
         raise UserError(f"{folder} holds no table that can be rebuilt: {type(error).__name__}: {error}") from error
-    trajectories, backend = Trajectories.load(folder / "trajectories.npz"), Recorded(None, folder, "replay")
-    env = make(env_id)
-    require_other_folder(output, folder)
-    claim_output(output, Episodes(trajectories, env, settings).states_prompt(), True, "prompt-states.txt", "critical states")
+    trajectories, env = Trajectories.load(folder / "trajectories.npz"), make(env_id)
+    claim_output(output, Episodes(trajectories, env, settings).states_prompt(), folder, FIRST_PROMPT, "critical states")
+    backend = Overwriting(Recorded(None, folder, "replay"), output, FIRST_PROMPT)
     recorded = (lambda _: read_trial(folder / "entries.json", folder / "trajectories-2.npz")) if settings.rounds == 2 else None
     find_critical_states(trajectories, env, backend, sampling, output, settings, f"rebuilt from {folder}", recorded)
     env.close()
@@ -796,8 +798,6 @@ def run(args: argparse.Namespace) -> None:
     env = make(args.env_id)
     name = args.env_id.replace("/", "-").replace(":", "-")
     args.shipped, output = SHIPPED / name, args.output or TABLES / name
-    if args.replay is not None:
-        require_other_folder(output, args.replay if args.replay != Path() else args.shipped)
     try_table = None
     if args.settings.rounds == 2:
         agent = args.trajectories.with_name("agent.pt")
@@ -814,9 +814,10 @@ def run(args: argparse.Namespace) -> None:
             timesteps=args.settings.round_timesteps,
         )
     prompt = Episodes(trajectories, env, args.settings).states_prompt()
-    claim_output(output, prompt, args.replay is not None or args.recording != "off", "prompt-states.txt", "critical states")
-    command = "python -m local_llm.find_critical_states " + " ".join(args.argv)
-    find_critical_states(trajectories, env, make_backend(args), args.sampling, output, args.settings, command, try_table)
+    claim_output(output, prompt, recordings(args), FIRST_PROMPT, "critical states")
+    backend = Overwriting(make_backend(args), output, FIRST_PROMPT)
+    command = command_line("local_llm.find_critical_states", args.argv)
+    find_critical_states(trajectories, env, backend, args.sampling, output, args.settings, command, try_table)
     env.close()
     print(f"\ntable: {output / 'table.json'}")
     print(f"use it: python cleanrl_scripts/ppo_ultra.py --env-id {args.env_id} --critical-states {output}")
@@ -828,7 +829,7 @@ def rebuilt(args: argparse.Namespace) -> list[Path]:
         raise UserError("--trajectories is needed: episodes of the agent, as cleanrl_scripts/ppo_ultra.py writes them")
     if args.replay != Path():
         return [args.replay]
-    name = args.env_id and args.env_id.replace("/", "-")
+    name = args.env_id and args.env_id.replace("/", "-").replace(":", "-")
     folders = sorted(path.parent for path in SHIPPED.glob("*/table.json") if name in (None, path.parent.name))
     if not folders:
         raise UserError(f"--replay: no table is shipped{f' for {args.env_id}' if name else ''}")
@@ -882,7 +883,7 @@ def main(argv: list[str] | None = None) -> int:
         print(f"find_critical_states: error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("find_critical_states: stopped; the same command goes on from there", file=sys.stderr)
+        print(f"find_critical_states: stopped{how_to_go_on(args)}", file=sys.stderr)
         return 130
     return 0
 

@@ -104,6 +104,10 @@ class Recorded:
                     self._record(request, reply)
                 yield reply
 
+    def texts(self) -> set[str]:
+        """Returns the texts of all replies that can be read back."""
+        return {reply.text for _, reply in self._replies.values()}
+
     def _record(self, request: Request, reply: Reply) -> None:
         loaded = {name: sys.modules.get(name) for name in ("torch", "transformers", "huggingface_hub")}
         versions = {name: str(module.__version__) for name, module in loaded.items() if module}

@@ -19,9 +19,9 @@ EXCERPT = 300
 class Server:
     """Asks an OpenAI-compatible server through ``huggingface_hub.InferenceClient``.
 
-    Nothing that a server promises is relied on: replies that it leaves out are asked for again, and where it refuses ``n``,
-    a schema or the switch for thinking, it is asked for one reply at a time without them. A schema goes out as
-    ``response_format``, which the client rewrites to ``{"type": "json_object", "value": schema}``.
+    Nothing that a server promises is relied on: replies that it leaves out, or sends empty beside others, are asked for again,
+    and where it refuses ``n``, a schema or the switch for thinking, it is asked for one reply at a time without them. A schema
+    goes out as ``response_format``, which the client rewrites to ``{"type": "json_object", "value": schema}``.
 
     Args:
         base_url: "http://localhost:11434/v1", or all of the address where it does not end in /v1/chat/completions
@@ -87,9 +87,11 @@ class Server:
                 continue
             seconds = time.perf_counter() - start
             choices = getattr(completion, "choices", None)
-            texts = [text for text in map(_read, choices if isinstance(choices, list) else []) if text][: parameters["n"]]
+            read = [reply for reply in map(_read, choices if isinstance(choices, list) else []) if reply]
+            # Where all are empty, as of a model that only thinks, one more of the same request would be, too.
+            texts = ([reply for reply in read if reply[0].strip() or reply[1] == "length"] or read)[: parameters["n"]]
             if not texts:
-                raise self._nonsense(f"no reply with text ({str(completion)[:EXCERPT]})")
+                raise self._nonsense(f"no reply ({str(completion)[:EXCERPT]})")
             for i, (text, finish_reason) in enumerate(texts):
                 prompt, reply = (_share(completion, name, i, len(texts)) for name in ("prompt_tokens", "completion_tokens"))
                 yield Reply(text, finish_reason, prompt, reply, seconds / len(texts))
@@ -120,7 +122,9 @@ class Server:
                 if status in (400, 422):
                     raise _RefusedError(f"{problem}Change what it refuses, or take another model.") from error
                 if status is not None and status not in TRANSIENT:
-                    raise ModelError(f"{problem}Check the API key, the model's name, and the URL (with /v1).") from error
+                    raise ModelError(
+                        f"{problem}Check the model's name, the URL (with /v1), and the key, if it needs one."
+                    ) from error
         raise ModelError(f"{problem}Tried {self.retries + 1} times: is the server up, and the URL right (with /v1)?")
 
     def _nonsense(self, what: str) -> ModelError:
@@ -145,16 +149,14 @@ class _RefusedError(ModelError):
 
 
 def _read(choice: Any) -> tuple[str, str] | None:
-    """Returns a choice's text and finish reason; None if it has no text."""
-    text = getattr(getattr(choice, "message", None), "content", None)
-    # What was cut off while it was still thinking has no text.
-    is_cut = getattr(choice, "finish_reason", None) == "length"
-    if text is None and is_cut:
-        text = ""
-    if not isinstance(text, str) or not (is_cut or text.strip()):
+    """Returns a choice's text and finish reason; None if it is none."""
+    text, finish_reason = getattr(getattr(choice, "message", None), "content", None), getattr(choice, "finish_reason", None)
+    if text is None and isinstance(finish_reason, str):
+        text = ""  # nothing came after its thinking
+    if not isinstance(text, str) or not (text or isinstance(finish_reason, str)):
         return None
     # JSON can carry half a surrogate pair, which no file can.
-    return text.encode(errors="replace").decode(), "length" if is_cut else "stop"
+    return text.encode(errors="replace").decode(), "length" if finish_reason == "length" else "stop"
 
 
 def _share(completion: Any, name: str, i: int, among: int) -> int | None:

@@ -28,12 +28,15 @@ from llmwrappers.priors.measurement import Measurement, choose, make, measure
 from local_llm.choose import Candidate, Choice, TrainingFailed, choose_candidate, require_trainable
 from local_llm.command import (
     MOST_RETRIES,
+    Overwriting,
     UserError,
     add_model_options,
     circumstances,
     claim_output,
+    command_line,
+    how_to_go_on,
     make_backend,
-    require_other_folder,
+    recordings,
     save_text,
     sha256,
     take_sampling,
@@ -183,7 +186,7 @@ def provenance(args: argparse.Namespace, prompt: str, writer: Writer, choice: Ch
             "rule": choice and choice.rule,
             "measured": choice and choice.verdict,
         },
-        **circumstances(writer.backend, writer.sampling, "python -m local_llm.write_policy " + " ".join(args.argv)),
+        **circumstances(writer.backend, writer.sampling, command_line("local_llm.write_policy", args.argv)),
     }
 
 
@@ -234,10 +237,24 @@ def run(args: argparse.Namespace) -> Choice:
     if args.select == "return":
         require_trainable(env, 1, args.budget_steps)  # before a model is asked; how many candidates are any good shows later
     prompt = args.prompt.read_text("utf-8") if args.prompt else render_prompt(args.env_id)
-    if args.replay is not None:
-        require_other_folder(args.output, args.replay if args.replay != Path() else args.shipped)
-    claim_output(args.output, prompt, recorded=args.replay is not None or args.recording != "off")
-    writer = Writer(make_backend(args), args.sampling, env, args.output)
+    claim_output(args.output, prompt, recordings(args))
+    writer = Writer(Overwriting(make_backend(args), args.output), args.sampling, env, args.output)
+    try:
+        choice = write_and_choose(args, prompt, writer)
+    except (ModelError, TrainingFailed) as error:
+        if writer.ledger.usage:
+            error.add_note(f"The replies that came are in {args.output}{how_to_go_on(args)}.")
+        raise
+    env.close()
+    return choice
+
+
+def write_and_choose(args: argparse.Namespace, prompt: str, writer: Writer) -> Choice:
+    """Fills the claimed folder.
+
+    Raises:
+        ModelError, TrainingFailed: what went wrong and what would be right
+    """
     writer.write([{"role": "user", "content": prompt}], args.candidates)
     if args.refine:
         refine(writer, args.env_id, args.refine, args.episodes, args.seed)
@@ -261,7 +278,6 @@ def run(args: argparse.Namespace) -> Choice:
     if choice.candidate is not None:
         print(f"prior:  {args.output / f'policy-{choice.candidate}.py'}")
         print(f"use it: python cleanrl_scripts/td3_camel.py --env-id {args.env_id} --prior {args.output}")
-    env.close()
     return choice
 
 
@@ -273,12 +289,10 @@ def main(argv: list[str] | None = None) -> int:
     try:
         run(args)
     except (UserError, ModelError, TrainingFailed, gym.error.Error, ValueError, TypeError, ImportError, OSError) as error:
-        print(f"write_policy: error: {error}", file=sys.stderr)
-        if any(args.output.glob("reply-*.md")):
-            print(f"The replies that came are in {args.output}; the same command goes on from there.", file=sys.stderr)
+        print(f"write_policy: error: {error}", *getattr(error, "__notes__", ()), sep="\n", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("write_policy: stopped; the same command goes on from there", file=sys.stderr)
+        print(f"write_policy: stopped{how_to_go_on(args)}", file=sys.stderr)
         return 130
     return 0
 

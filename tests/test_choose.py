@@ -1,6 +1,7 @@
 """local_llm/choose.py: the probe, the halving, the verdicts, the training runs."""
 
 import json
+import math
 import os
 import re
 import shutil
@@ -196,6 +197,13 @@ class TestHalving:
         training = FakeTraining(lambda prior, seed: len(prior), failing=["policy-2"])
         choice = choose_trained(candidates(CONSTANT, BRAKE), training, tmp_path)
         assert choice.outcomes == {1: "chosen", 2: "failed in training with seed 0: exit status 1: out of memory"}
+
+    def test_a_candidate_whose_training_diverges_is_named_and_the_others_go_on(self, candidates, tmp_path):
+        training = FakeTraining(lambda prior, seed: math.nan if prior == "policy-2" else len(prior))
+        choice = choose_trained(candidates(CONSTANT, BRAKE), training, tmp_path)
+        assert choice.candidate == 1
+        assert choice.outcomes[2].startswith("failed in training with seed 0: it diverged: ")
+        assert all(math.isfinite(run.learned()) for run in choice.runs)
 
     def test_all_that_fail_in_training(self, candidates, tmp_path):
         choice = choose_trained(candidates(CONSTANT), FakeTraining(lambda *_: 0, failing=["policy-1"]), tmp_path)

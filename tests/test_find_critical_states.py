@@ -415,7 +415,7 @@ class TestReplay:
         assert main(["--replay", "again"]) == 1  # it holds no trajectories
         shutil.copy(folder / "trajectories.npz", "again")
         assert main(["--replay", "again", "--output", "again"]) == 1
-        assert "is what --replay reads" in capsys.readouterr().err
+        assert "is where the recorded replies are" in capsys.readouterr().err
         assert main(["--replay", "again", "--output", "third"]) == 0
         self.same(folder, tmp_path / "third")
 
@@ -485,10 +485,10 @@ class TestCommand:
         from local_llm.recorded import Recorded
 
         backend = Scripted(*GOOD[:2], ModelError("the server is down"))
-        assert self.run(monkeypatch, Recorded(backend, "recordings")) == 1
+        assert self.run(monkeypatch, Recorded(backend, "recordings"), "--recordings", "recordings") == 1
         assert "the server is down" in capsys.readouterr().err
         backend = Scripted(*GOOD[2:])
-        assert self.run(monkeypatch, Recorded(backend, "recordings")) == 0
+        assert self.run(monkeypatch, Recorded(backend, "recordings"), "--recordings", "recordings") == 0
         assert len(backend.prompts) == 2
 
     @pytest.mark.parametrize(
@@ -507,7 +507,6 @@ class TestCommand:
             ),
             (["--trajectories", "trajectories.npz", "--replay", *OPTIONS], "no replies are shipped for Pendulum-v1"),
             (["--trajectories", "trajectories.npz", "--replay", "none", *OPTIONS], "--replay: no folder none"),
-            (["--trajectories", "trajectories.npz", "--replay", "tables/Pendulum-v1", *OPTIONS], "is what --replay reads"),
             (
                 ["--trajectories", "trajectories.npz", "--output", ".", *OPTIONS],
                 "is not empty, and not an output of this command",
@@ -542,7 +541,7 @@ class TestCommand:
         assert self.run(monkeypatch, backend, "--output", "out", "--token-budget", "2500") == 1
         assert "holds the critical states of another prompt" in capsys.readouterr().err
         assert self.run(monkeypatch, backend, "--output", "out", "--recording", "off") == 1
-        assert "holds replies; with --recording off name another folder" in capsys.readouterr().err
+        assert "holds reply-actions.md, and nothing is recorded; name another folder" in capsys.readouterr().err
         assert backend.prompts == []
         assert (saved.parent / "out" / "table.json").read_bytes() == table
 

@@ -355,7 +355,7 @@ def test_a_policy_that_fails_at_real_observations_is_refused():
 def test_a_slow_policy_is_refused(monkeypatch):
     monkeypatch.setattr("llmwrappers.generated_policy.SLOWEST_CALL", 1e-4)
     source = "def policy(obs):\n    x = obs[0]\n    for i in range(5000):\n        x = x * 0.5\n    return [x]"
-    with pytest.raises(PolicyRejected, match=r"a call takes .* ms"):
+    with pytest.raises(PolicyRejected, match="a call takes longer than the"):
         vet_policy(source, VECTOR, TORQUE)
 
 

@@ -238,6 +238,14 @@ class TestFailure:
         server.script = [lambda body: completion(choice(""), choice("good")), lambda body: completion(choice("better"))]
         assert [reply.text for reply in ask(server, 2)] == ["good", "better"]
 
+    @pytest.mark.parametrize("text", ["", " \n", None])
+    def test_a_reply_of_nothing_is_a_reply(self, server, text):
+        """As of a model that ends after its thinking; what asked decides whether to ask again, and how."""
+        server.script = [lambda body: completion(choice(text))]
+        (reply,) = ask(server)
+        assert (reply.text.strip(), reply.finish_reason, reply.reply_tokens) == ("", "stop", 7)
+        assert len(posts(server)) == 1
+
     @pytest.mark.parametrize("trouble", [429, 500, 502, 503, 504, "break off"])
     def test_what_may_pass_is_tried_again(self, server, trouble):
         server.script = [trouble, trouble, generous]
@@ -252,7 +260,7 @@ class TestFailure:
     def test_a_refusal_is_not_tried_again(self, server, status):
         server.script = [status]
         with pytest.raises(
-            ModelError, match=rf"answered {status}.*not today.*\nCheck the API key, the model's name, and the URL"
+            ModelError, match=rf"answered {status}.*not today.*\nCheck the model's name, the URL .*, and the key"
         ):
             ask(server)
         assert len(posts(server)) == 1

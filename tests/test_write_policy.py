@@ -173,7 +173,7 @@ class TestCandidates:
         facts = read(output / "provenance.json")
         assert facts["prompt_sha256"] == hashlib.sha256(PROMPT.encode()).hexdigest()
         assert facts["candidates"]["1"]["policy_sha256"] == hashlib.sha256(STILL.encode()).hexdigest()
-        assert "--env-id Pendulum-v1" in facts["command"]
+        assert facts["command"].startswith("python -m local_llm.write_policy --env-id Pendulum-v1 --select probe ")
         assert facts["sampling"]["seed"] == 3
         (row,) = read(output / "ledger.json")
         assert (row["calls"], row["prompt_tokens"], row["reply_tokens"], row["seconds"]) == (1, 10, 20, 0.5)
@@ -211,7 +211,7 @@ class TestBadInput:
             (["--env-id", "CartPole-v1", "--replay"], "no replies are shipped for CartPole-v1"),
             (["--env-id", "Pendulum-v1", "--prompt", "missing.txt", "--replay"], "missing.txt"),
             (["--env-id", "Pendulum-v1", "--replay", "missing"], "--replay: no folder missing"),
-            (["--env-id", "Pendulum-v1", "--replay", str(SHIPPED), "--output", str(SHIPPED)], "is what --replay reads"),
+            (["--env-id", "Pendulum-v1", "--replay", str(SHIPPED), "--output", str(SHIPPED)], "is where the recorded"),
             (
                 ["--env-id", "llmwrappers-tests/DictOneStep-v0", "--prompt", "missing.txt", "--replay"],
                 "observations that are arrays",
@@ -219,6 +219,11 @@ class TestBadInput:
             (["--env-id", "Pendulum-v1", "--replay", str(SHIPPED)], "prompt"),
             (["--env-id", "Pendulum-v1", "--model", "no/such/model"], "no/such/model"),
             (["--env-id", "Pendulum-v1", "--server", "ftp://x"], "http"),
+            (
+                ["--env-id", "Pendulum-v1", "--server", "http://x/v1", "--revision", "abc"],
+                "--revision abc: of no use beside --server; leave one of them out",
+            ),
+            (["--env-id", "Hopper-v4", "--replay", "--model", "m"], "--model m: of no use beside --replay"),
         ],
     )
     def test_says_why_and_ends_with_1(self, tmp_path, monkeypatch, capsys, arguments, message):
@@ -282,10 +287,38 @@ class TestBadInput:
         assert backend.asked == []
 
     def test_replies_that_are_not_recorded_are_not_overwritten(self, output, monkeypatch, capsys):
-        assert run(monkeypatch, Scripted(fenced(STILL)), "--candidates", "1", "--recording", "off") == 0
-        assert run(monkeypatch, Scripted(fenced(SWING)), "--candidates", "1", "--recording", "off") == 1
-        assert "holds replies; with --recording off name another folder" in capsys.readouterr().err
+        """Whether this run records its replies or not: what counts is whether those that are there can be read back."""
+        options = ["--candidates", "1", "--recordings", "recordings"]
+        assert run(monkeypatch, Scripted(fenced(STILL)), *options, "--recording", "off") == 0
+        for more, why in ((["--recording", "off"], "nothing is recorded"), ([], "recordings has no recording of it")):
+            backend = Scripted(fenced(SWING))
+            assert run(monkeypatch, backend, *options, *more) == 1
+            errors = capsys.readouterr().err
+            assert f"holds reply-1.md, and {why}; name another folder" in errors
+            assert "The replies that came" not in errors
+            assert backend.asked == []
         assert (output / "reply-1.md").read_text() == fenced(STILL)
+
+    def test_a_finished_output_stays_until_another_reply_is_there(self, output, monkeypatch, capsys):
+        from local_llm.recorded import Recorded
+
+        def ask_for(number, *texts):
+            backend = Recorded(Scripted(*texts), "recordings")
+            options = ["--candidates", str(number), "--recordings", "recordings", "--temperature", str(number)]
+            return run(monkeypatch, backend, *options)
+
+        assert ask_for(2, fenced(STILL), fenced(SWING)) == 0
+        before = {path: path.read_bytes() for path in output.iterdir()}
+        capsys.readouterr()
+        assert ask_for(1, ModelError("the server is down")) == 1
+        assert "The replies that came" not in capsys.readouterr().err
+        assert {path: path.read_bytes() for path in output.iterdir()} == before
+        assert ask_for(1, fenced(BROKEN), ModelError("the server is down")) == 0
+        assert not (output / "reply-2.md").exists()
+        assert not list(output.glob("policy-*.py"))
+        assert ask_for(3, fenced(STILL), ModelError("the server is down")) == 1
+        assert "are in policies/Pendulum-v1; the same command goes on from there." in capsys.readouterr().err
+        assert {path.name for path in output.iterdir()} == {"prompt.txt", "reply-1.md", "ledger.json"}
 
 
 def test_a_truncated_reply_is_asked_for_again_without_itself():
