@@ -10,6 +10,7 @@
 #       worth[entry] <- advantages where its action was played, less those where it was withheld;  what does harm falls silent
 #       advantages <- GAE;  for every epoch and minibatch: policy <- clipped objective, values <- clipped squared error
 #   evaluate the plain agent, without the LLM's part in it: the headline
+import copy
 import csv
 import dataclasses
 import datetime
@@ -29,6 +30,7 @@ import threading
 import time
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -40,7 +42,15 @@ from gymnasium.spaces import Box, Discrete
 from torch.utils.tensorboard import SummaryWriter
 from tqdm import tqdm
 
-from llmwrappers import CriticalStateRewarder, CriticalStates, EntryWorth, LLMActionOverride, Trajectories, tables
+from llmwrappers import (
+    CriticalFunction,
+    CriticalStateRewarder,
+    CriticalStates,
+    EntryWorth,
+    LLMActionOverride,
+    Trajectories,
+    tables,
+)
 from llmwrappers.pong import locate
 from llmwrappers.tables import GuidanceLookup, GuidedWrapper, entry_count, load_guidance, shipped_tables
 
@@ -178,8 +188,11 @@ def make_env(args: Args, video_dir: Path | None = None) -> gym.Env:
         option = " --capture-video" if video_dir else ""
         raise UserError(f"--env-id {args.env_id}{option}: {type(error).__name__}: {error}") from None
     space = env.action_space
-    if not (isinstance(space, Discrete) or (isinstance(space, Box) and len(space.shape) == 1)):
-        raise UserError(f"--env-id {args.env_id}: this PPO needs a Box action space of one axis or a Discrete one, got {space}")
+    is_vector = isinstance(space, Box) and len(space.shape) == 1 and np.issubdtype(space.dtype, np.floating)
+    if not (is_vector or isinstance(space, Discrete)):
+        raise UserError(
+            f"--env-id {args.env_id}: this PPO needs a Box action space of floats of one axis or a Discrete one, got {space}"
+        )
     shape = env.observation_space.shape or ()
     if len(shape) == 3 and (env.observation_space.dtype != np.uint8 or shape[1:] != (80, 80)):
         raise UserError(
@@ -202,16 +215,14 @@ def matched_info(env: gym.Env) -> str | None:
 
 def guide(env: gym.Env, args: Args, guidance, novelty: "Novelty | None" = None) -> gym.Env:
     """Lets the LLM take its part in an environment, as the arm says."""
+    # Each wrapper has its own: code falls silent for good after too many faults in a row, wherever they were made.
+    own, patience, key = partial(copy.deepcopy, guidance), args.patience_steps, matched_info(env)
     if novelty:
-        return NoveltyBonus(env, novelty, guidance, args.alpha, args.patience_steps)
+        return NoveltyBonus(env, novelty, own(), args.alpha, patience)
     if args.arm in ACTING_ARMS:
-        env = LLMActionOverride(
-            env, guidance, info_key=matched_info(env), patience_steps=args.patience_steps, withhold=args.withhold
-        )
+        env = LLMActionOverride(env, own(), key, patience, args.withhold)
     if args.arm in ("r", "ra", "random"):
-        env = CriticalStateRewarder(
-            env, guidance, args.alpha, args.shaping, args.gamma, info_key=matched_info(env), patience_steps=args.patience_steps
-        )
+        env = CriticalStateRewarder(env, own(), args.alpha, args.shaping, args.gamma, key, patience)
     return env
 
 
@@ -547,6 +558,7 @@ class PPO:
                     if not terminated:
                         at_its_end = args.gamma * agent.value(observation)
                         reward, own_reward = reward + at_its_end, own_reward + at_its_end
+                    self.episodes[i].ended_after = step * len(self.envs) + i + 1
                     finished.append(self.episodes[i])
                     self._reset(i)
                 else:
@@ -645,6 +657,7 @@ class Episode:
     def __init__(self):
         self.episodic_return = self.llm_return = 0.0
         self.length = self.critical = self.overridden = 0
+        self.ended_after = 0  # so many steps of the rollout, of all environments
 
     def add(self, reward: float, info: dict) -> None:
         llm_reward = info.get("llm_reward", 0.0)
@@ -1277,6 +1290,12 @@ def main(argv: list[str] | None = None) -> None:
             write_atomically(run_dir / "args.json", json.dumps(describe_run(args, env), indent=2, default=str).encode())
         except OSError as error:
             raise UserError(f"--runs-dir {args.runs_dir}: cannot make the run folder {run_dir}: {error.strerror}") from None
+    if env.spec is not None and env.spec.max_episode_steps is None:
+        print(
+            f"note: {args.env_id} has no time limit; an evaluation and a recording wait for the end of their episode, so if "
+            "episodes may never end, register it with max_episode_steps",
+            flush=True,
+        )
     # A full disk also stops TensorBoard's writer thread, which would print a traceback of its own.
     threading.excepthook = lambda hook: None if isinstance(hook.exc_value, OSError) else threading.__excepthook__(hook)
     eval_env = make_env(args, run_dir / "videos" if args.capture_video else None)
@@ -1358,6 +1377,7 @@ def run(args: Args, ppo: PPO, novelty: Novelty | None, guidance, eval_env: gym.E
         plain = evaluate(eval_env, agent, args, f"step-{global_step}")
         values, line = {"eval/episodic_return": plain}, f"eval at global_step {global_step}: return {plain:.1f}"
         if guided_env:
+            guided_env.set_wrapper_attr("counts", (0, 0), force=False)  # code that fell silent in the last one speaks again
             guided = evaluate(guided_env, agent, dataclasses.replace(args, capture_video=False), "")
             values["eval/guided_return"] = guided
             line += f" of the plain agent, {guided:.1f} with the LLM's actions"
@@ -1365,8 +1385,8 @@ def run(args: Args, ppo: PPO, novelty: Novelty | None, guidance, eval_env: gym.E
         progress.print(line)
         return values
 
-    (run_dir / "summary.json").unlink(missing_ok=True)  # a finished run that is resumed goes back to its last checkpoint
     metrics = Metrics(args, run_dir, arm, global_step, csv_bytes)
+    (run_dir / "summary.json").unlink(missing_ok=True)  # a finished run that is resumed goes back to its last checkpoint
     progress = Progress(total, global_step, seconds)
     threads = "cpu, NumPy" if isinstance(agent.network, MLP) else str(agent.network.device)
     print(f"{'resuming' if csv_bytes else 'training'} {run_dir} on {threads}", flush=True)
@@ -1388,12 +1408,14 @@ def run(args: Args, ppo: PPO, novelty: Novelty | None, guidance, eval_env: gym.E
             ppo.update(learning_rate)
             if novelty:
                 novelty.update(learning_rate)
-            global_step += batch
             for episode in episodes:
-                metrics.log(global_step, episode.metrics(guided=guidance is not None))
+                metrics.log(global_step + episode.ended_after, episode.metrics(guided=guidance is not None))
                 last_return = episode.episodic_return
+            global_step += batch
             if worth:
                 metrics.log(global_step, {"ultra/silent_entries": len(worth.silent), "ultra/advantage": worth.advantage})
+            if isinstance(guidance, CriticalFunction):
+                metrics.log(global_step, {"ultra/faults": sum(env.get_wrapper_attr("counts")[2] for env in ppo.envs)})
             metrics.log(global_step, {**ppo.metrics, "charts/SPS": progress.steps_per_second(global_step)})
             progress.update(global_step, last_return)
             if global_step // args.eval_every > (global_step - batch) // args.eval_every and global_step < total:

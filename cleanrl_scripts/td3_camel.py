@@ -159,15 +159,17 @@ def random_prior(observation_space: gym.Space, action_space: Box, seed: int):
     return policy
 
 
-def expert_prior(path: str, observation_space: gym.Space, action_space: Box):
-    """CAMEL's expert mask: the actor of a finished run of this script."""
+def expert_prior(path: str, env_id: str, observation_space: gym.Space, action_space: Box):
+    """CAMEL's expert mask: the actor of a finished run of this script, on the same environment in any version of it."""
     try:
         model = torch.load(path, map_location="cpu", weights_only=True)
-        sizes = model["actor_sizes"]
+        sizes, trained_on = model["actor_sizes"], model["env_id"]
         actor = MLP(1, sizes, 1, torch.device("cpu"))
         actor.flat.copy_(model["actor"])
     except Exception as error:
         raise UserError(f"--prior expert:{path} is no model.pt of this script: {error}") from None
+    if trained_on.rpartition("-v")[0] != env_id.rpartition("-v")[0]:
+        raise UserError(f"--prior expert:{path}: its env_id is {trained_on}, --env-id is {env_id}")
     if (sizes[0], sizes[-1]) != (flatdim(observation_space), flatdim(action_space)):
         raise UserError(
             f"--prior expert:{path} maps {sizes[0]} numbers to {sizes[-1]}; the environment needs "
@@ -200,7 +202,7 @@ def load_priors(args: Args, observation_space: gym.Space, space: Box) -> dict[st
     if kind == "random":
         return {"random": random_prior(observation_space, space, args.seed)}
     if kind == "expert":
-        return {"expert": expert_prior(rest, observation_space, space)}
+        return {"expert": expert_prior(rest, args.env_id, observation_space, space)}
     if args.isolation == "process" and args.prior_input is None and observation_space.shape is None:
         raise ValueError(
             f"--isolation process needs observations that are arrays, or a --prior-input that is one, got {observation_space}"
@@ -226,14 +228,19 @@ def make_env(args: Args, video_dir: Path | None = None) -> gym.Env:
         option = " --capture-video" if video_dir else ""
         raise UserError(f"--env-id {args.env_id}{option}: {type(error).__name__}: {error}") from None
     space = env.action_space
-    if not (isinstance(space, Box) and np.issubdtype(space.dtype, np.floating) and space.is_bounded("both")):
-        raise UserError(f"--env-id {args.env_id}: TD3 needs a Box action space of floats with finite bounds, got {space}")
+    if not (
+        isinstance(space, Box)
+        and np.issubdtype(space.dtype, np.floating)
+        and space.is_bounded("both")
+        and (space.low < space.high).all()
+    ):
+        raise UserError(f"--env-id {args.env_id}: TD3 needs a Box action space of floats with finite low < high, got {space}")
     if args.prior_input not in (None, "ram", "simulator", *info):
         raise UserError(
             f"--prior-input must be ram, simulator or a key of info, got {args.prior_input}; info has {sorted(info)}"
         )
     if args.prior == "none":
-        env = gym.wrappers.RescaleAction(env, np.float32(-1.0), np.float32(1.0))
+        env = gym.wrappers.RescaleAction(env, space.low.dtype.type(-1.0), space.low.dtype.type(1.0))
     else:
         try:
             priors = load_priors(args, env.observation_space, space)
@@ -631,7 +638,6 @@ class TD3:
             "has_champion": self.has_champion,
             "norm": self.critics.norm,
             "optimizers": [(adam.mean, adam.square, adam.steps) for adam in (self.actor_optimizer, self.critic_optimizer)],
-            "losses": self.losses,
         }
 
     def load_state(self, state: dict) -> None:
@@ -640,7 +646,7 @@ class TD3:
         for adam, saved in zip((self.actor_optimizer, self.critic_optimizer), state["optimizers"], strict=True):
             for tensor, value in zip((adam.mean, adam.square, adam.steps), saved, strict=True):
                 tensor.copy_(value)
-        self.has_champion, self.losses = state["has_champion"], state["losses"]
+        self.has_champion = state["has_champion"]
         self.set_norm(state["norm"])
         for act in (self.act, self.challenger_act, self.champion_act):
             act.refresh()
@@ -1227,8 +1233,8 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
         progress.print(line)
         return values
 
-    (run_dir / "summary.json").unlink(missing_ok=True)  # a finished run that is resumed goes back to its last checkpoint
     metrics = Metrics(args, run_dir, arm, global_step, csv_bytes)
+    (run_dir / "summary.json").unlink(missing_ok=True)  # a finished run that is resumed goes back to its last checkpoint
     progress = Progress(args.total_timesteps, global_step, seconds)
     print(f"{'resuming' if csv_bytes else 'training'} {run_dir} on {hardware}", flush=True)
 
@@ -1285,6 +1291,7 @@ def run(args: Args, env: gym.Env, eval_env: gym.Env, run_dir: Path, arm: str) ->
                     td3.update(global_step, copying=teaching is not None and teaching.copying)
                 if global_step % 100 == 0:
                     metrics.log(global_step, td3.losses)
+                    td3.losses.clear()  # where no update follows there are none
                     progress.update(global_step, last_return)
                 if global_step % args.eval_every == 0 and global_step < args.total_timesteps:
                     evaluate_now()

@@ -132,15 +132,17 @@ class Pictures(gym.Env):
 gym.register("llmwrappers-tests/Pictures-v0", entry_point=Pictures, disable_env_checker=True)
 
 
-class Unbounded(OneStep):
-    """An action space that no mask can serve."""
+class Bounded(OneStep):
+    """An action space with other bounds, among them such as no mask can serve."""
 
-    def __init__(self):
+    def __init__(self, low, high):
         super().__init__()
-        self.action_space = Box(-np.inf, np.inf, (1,), np.float32)
+        self.action_space = Box(low, high, (1,), np.float32)
 
 
-gym.register("llmwrappers-tests/Unbounded-v0", entry_point=Unbounded, disable_env_checker=True)
+for name, low, high in (("Unbounded", -np.inf, np.inf), ("Flat", 0.5, 0.5)):
+    kwargs = {"low": low, "high": high}
+    gym.register(f"llmwrappers-tests/{name}-v0", entry_point=Bounded, kwargs=kwargs, disable_env_checker=True)
 
 
 class Turns(gym.Env):

@@ -19,7 +19,7 @@ from torch import nn
 from torch.distributions import Categorical, Normal
 
 import llmwrappers.tables
-from llmwrappers import CriticalStates, Trajectories
+from llmwrappers import CriticalFunction, CriticalStates, Trajectories
 from llmwrappers.critical_states import spread
 
 SCRIPT = ROOT / "cleanrl_scripts" / "ppo_ultra.py"
@@ -527,10 +527,37 @@ def test_novelty_fades_where_one_has_been(ppo_ultra):
 
 def test_critical_states_from_code(train, pretrained, tmp_path):
     code = tmp_path / "critical.py"
-    code.write_text("def critical(obs):\n    return obs[0] > 0.5, [-2.0 * obs[1]], 0.5\n")
+    code.write_text("def critical(obs):\n    return obs[0] < 0.5, [-2.0 * obs[1]], 0.5\n")
     arguments = [*PENDULUM, "--agent", str(pretrained / "agent.pt"), "--guidance", "code", "--total-timesteps", "512"]
     run_dir = train(*arguments, "--critical-states", str(code), "--patience-steps", "0")
-    assert values_of(run_dir, "ultra/hit_rate")
+    assert any(values_of(run_dir, "ultra/hit_rate"))
+    assert set(values_of(run_dir, "ultra/faults")) == {0}
+
+
+@pytest.mark.filterwarnings("ignore:CriticalFunction")
+def test_the_faults_of_code_count_where_they_were_made(ppo_ultra):
+    """What a guided evaluation plays, or another environment, does not silence the code in this one."""
+    args = ppo_ultra.Args(env_id="Pendulum-v1", arm="ra", patience_steps=0, withhold=0.0)
+    code = CriticalFunction("def critical(obs):\n    assert obs[0] > 2\n    return True, [0.0], 0.5", Box(-2, 2, (1,)))
+    played, other = (ppo_ultra.guide(ppo_ultra.make_env(args), args, code) for _ in range(2))
+    with pytest.warns(UserWarning, match="the code failed"):
+        played.reset(seed=0)
+    assert played.counts == played.env.counts == (0, 0, 1, 1)
+    for _ in range(20):
+        played.step(np.zeros(1, np.float32))
+    assert played.counts == (20, 0, 10, 10)
+    assert other.counts == (0, 0, 0, 0)
+    other.counts = played.counts
+    assert other.env.counts == (20, 0, 10, 10)
+    other.reset(seed=0)
+    assert other.counts == (20, 0, 10, 10)  # silent, as the one it goes on for
+    other.counts = (0, 0)
+    assert other.counts == other.env.counts == (0, 0, 0, 0)
+
+
+def test_an_episode_is_logged_where_it_ended(train, pretrained):
+    run_dir = train(*starts_from(pretrained), "--total-timesteps", "512", "--num-envs", "1", "--num-steps", "512")
+    assert [int(row[0]) for row in metrics_of(run_dir) if row[1] == "charts/episodic_length"] == [200, 400]
 
 
 @pytest.mark.parametrize("arm", ["ra", "rnd"])
@@ -548,10 +575,15 @@ def test_a_table_that_never_fires_is_an_error(ppo_ultra, train, pretrained, tmp_
 # ------------------------------------------------------------------------------------------------ whole runs
 
 
-@pytest.mark.parametrize("case", ["ra", "rnd", "doors"])
-def test_resuming_after_a_kill_repeats_the_run(ppo_ultra, train, pretrained, doors, monkeypatch, case):
+@pytest.mark.filterwarnings("ignore:CriticalFunction")
+@pytest.mark.parametrize("case", ["ra", "rnd", "doors", "code"])
+def test_resuming_after_a_kill_repeats_the_run(ppo_ultra, train, pretrained, doors, monkeypatch, tmp_path, case):
     """Cut after its second checkpoint and resumed: the same metrics and weights, to the last bit, as the whole run."""
     starts = [*doors, "--arm", "ra"] if case == "doors" else [*starts_from(pretrained), "--arm", case]
+    if case == "code":
+        code = tmp_path / "critical.py"
+        code.write_text("def critical(obs):\n    assert obs[1] < 0\n    return True, [2.0], 0.5\n")
+        starts = [*PENDULUM, "--agent", str(pretrained / "agent.pt"), "--critical-states", str(code), "--guidance", "code"]
     arguments = [*starts, "--total-timesteps", "1024", "--checkpoint-every", "256"]
     whole = train(*arguments)
     write = ppo_ultra.write_atomically
@@ -572,7 +604,9 @@ def test_resuming_after_a_kill_repeats_the_run(ppo_ultra, train, pretrained, doo
     cut = written[0].parent
     assert not (cut / "agent.pt").exists()
     checkpoint = torch.load(cut / "checkpoint.pt", weights_only=True)
-    assert sum(steps for steps, _ in checkpoint["counts"]) == checkpoint["global_step"] > 0
+    assert sum(steps for steps, *_ in checkpoint["counts"]) == checkpoint["global_step"] > 0
+    if case == "code":
+        assert [in_a_row for *_, in_a_row in checkpoint["counts"]] == [10] * len(checkpoint["counts"])  # it is silent
     (cut / "summary.json").write_text("{}")  # as if it had been finished and were resumed all the same
     monkeypatch.setattr(ppo_ultra.signal, "signal", lambda *_: None)
     monkeypatch.setattr(ppo_ultra.PPO, "reset", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))

@@ -19,6 +19,7 @@ from conftest import ROOT
 from torch import nn
 
 SCRIPT = ROOT / "cleanrl_scripts" / "td3_camel.py"
+WALKER = ROOT / "benchmarks" / "experts" / "Walker2d-v4.pt"
 QUICK = ["--learning-starts", "150", "--batch-size", "32", "--eval-every", "200", "--eval-episodes", "1", "--no-cuda"]
 
 
@@ -514,12 +515,17 @@ def fails(*arguments: str, **options) -> str:
     [
         (["--env-id", "Nonesuch-v4"], "priors are shipped for Ant-v4"),
         (["--env-id", "Pendulum-v1"], "no prior is shipped as the default of --env-id Pendulum-v1 (those of Ant-v4, "),
-        (["--env-id", "CartPole-v1", "--prior", "none"], "TD3 needs a Box action space of floats with finite bounds"),
-        (["--env-id", "llmwrappers-tests/Unbounded-v0", "--prior", "random"], "with finite bounds"),
+        (["--env-id", "CartPole-v1", "--prior", "none"], "TD3 needs a Box action space of floats with finite low < high"),
+        (["--env-id", "llmwrappers-tests/Unbounded-v0", "--prior", "random"], "with finite low < high"),
+        (["--env-id", "llmwrappers-tests/Flat-v0", "--prior", "none"], "with finite low < high"),
         (["--prior", "Ant-v9"], "no prior named 'Ant-v9'"),
         (["--prior", "missing.py"], "missing.py"),
         (["--prior", "empty.py"], "policy"),
         (["--prior", "expert:empty.py"], "is no model.pt of this script"),
+        (
+            ["--env-id", "HalfCheetah-v4", "--prior", f"expert:{WALKER}"],
+            "its env_id is Walker2d-v4, --env-id is HalfCheetah-v4",
+        ),
         (["--candidate", "6"], "candidate must be one of [1, 2, 3, 4, 5]"),
         (["--prior", "auto", "--candidate", "2"], "--candidate 2 needs a shipped prior, got --prior auto"),
         (["--prior", "auto", "--form", "paper"], "--prior auto needs --form taught"),

@@ -179,13 +179,20 @@ class GuidedWrapper(gym.Wrapper):
         return self._lookup.step_count
 
     @property
-    def counts(self) -> tuple[int, int]:
-        """Step count and hit count; a resumed run sets them, which sets those of a wrapper below, too."""
-        return self.step_count, self.hit_count
+    def counts(self) -> tuple[int, ...]:
+        """Step count and hit count; of code, its faults and those in a row, too.
+
+        A resumed run sets them, which sets those of a wrapper below, too; faults that are left out are 0.
+        """
+        code = self._lookup.guidance
+        faults = (code.faults, code.faults_in_a_row) if isinstance(code, CriticalFunction) else ()
+        return self.step_count, self.hit_count, *faults
 
     @counts.setter
-    def counts(self, counts: tuple[int, int]):
-        self._lookup.step_count, self._lookup.hit_count = counts
+    def counts(self, counts: tuple[int, ...]):
+        self._lookup.step_count, self._lookup.hit_count, *faults = counts
+        if isinstance(code := self._lookup.guidance, CriticalFunction):
+            code.faults, code.faults_in_a_row = faults or (0, 0)
         if (below := self._below()) is not None:
             below.counts = counts
 
