@@ -338,11 +338,12 @@ def describe(output: Path, args: Args, script: str, arms: dict, seeds: list[int]
                 now[name] = list(dict.fromkeys([*before.get(name, ()), *now[name]]))
             if "runs" in before:
                 now["runs"] = before["runs"]
-            changed = {name: version for name, version in before["versions"].items() if now["versions"].get(name) != version}
+            here, now["versions"] = now["versions"], before["versions"]
+            changed = [f"{name} {version}" for name, version in before["versions"].items() if here.get(name) != version]
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UserError(f"{path} is damaged: {type(error).__name__}: {error}") from None
         if changed:
-            print("note: runs of other versions are in this comparison:", ", ".join(f"{k} {v}" for k, v in changed.items()))
+            print("note: this comparison began with other versions:", ", ".join(changed))
     now["command"] = whole_command(args, now)
     return now
 
@@ -372,8 +373,11 @@ def whole_command(args: Args, description: dict) -> list[str]:
 @contextlib.contextmanager
 def its_turn(output: Path) -> Iterator[None]:
     """Waits until no other compare.py is at this place in the same folder: each adds to what the other wrote."""
-    import fcntl  # which Windows does not have; reports need none
-
+    try:
+        import fcntl
+    except ImportError:  # on Windows, where nothing is trained
+        yield
+        return
     (output / "runs").mkdir(parents=True, exist_ok=True)
     with open(output / "runs" / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -403,7 +407,7 @@ if os.getppid() == int(sys.argv[1]):
 
 def start(run: Run) -> subprocess.Popen | None:
     """Starts or resumes a run in a process of one thread; None while another process trains it."""
-    import fcntl  # which Windows does not have; reports need none
+    import fcntl
 
     run.folder.mkdir(parents=True, exist_ok=True)
     with open(run.folder / ".lock", "w") as lock, open(run.log, "a") as log:
@@ -742,7 +746,7 @@ def csv_rows(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
         with open(path, newline="", encoding="utf-8-sig") as file:
             reader = csv.reader(file, strict=True)
             header = [name.strip() for name in next(reader, [])]
-            for row in reader:
+            for row in filter(None, reader):  # a blank line is no row
                 where = f"{path}, line {reader.line_num}"
                 if len(row) != len(header):
                     raise UserError(f"{where}: {len(row)} fields, where the header has {len(header)}")
@@ -755,9 +759,9 @@ def csv_rows(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
         raise UserError(f"{path}: {error}") from None
 
 
-def from_runs(runs: Iterable[Run]) -> list[Evaluation]:
-    """The evaluations of finished runs; one with an evaluation that is no finite number does not count as such."""
-    evaluations = []
+def from_runs(runs: Iterable[Run]) -> tuple[list[Evaluation], dict[Run, str]]:
+    """The evaluations of finished runs, and why some have none that can be used: they diverged, or were not evaluated."""
+    evaluations, left_out = [], {}
     for run in runs:
         assert run.run_dir is not None
         steps: dict[int, dict[str, float]] = {}
@@ -769,12 +773,15 @@ def from_runs(runs: Iterable[Run]) -> list[Evaluation]:
                 if row["metric"].startswith("eval/") and metric in METRICS:
                     step = whole(row["global_step"], "global_step", where)
                     steps.setdefault(step, {})[metric] = number(row["value"], row["metric"], where)
+            if not steps or any(PLAIN not in values for values in steps.values()):
+                raise UserError(f"metrics.csv lacks eval/{PLAIN}")
         except UserError as error:
-            print(f"note: {run.name} is left out: {error}")
+            left_out[run] = str(error).replace(f"{run.run_dir}{os.sep}", "")
+            print(f"note: {run.name} is left out: {left_out[run]}")
             continue
         source = str(run.run_dir)
         evaluations += [Evaluation(run.env_id, run.arm, run.seed, step, values, source) for step, values in steps.items()]
-    return evaluations
+    return evaluations, left_out
 
 
 def from_csv(path: Path, env_ids: Iterable[str]) -> list[Evaluation]:
@@ -788,8 +795,8 @@ def from_csv(path: Path, env_ids: Iterable[str]) -> list[Evaluation]:
             raise UserError(f"{path} has no column env_id, and {len(env_ids)} environments are compared: {', '.join(env_ids)}")
         env_id = row.get("env_id", env_ids[0] if env_ids else "environment")
         arm = row.get("arm", path.stem)
-        if not env_id or not arm:
-            raise UserError(f"{where}: env_id and arm must have a name, got {env_id!r} and {arm!r}")
+        if not env_id or not arm or re.search(r"[|$\\\n]", env_id + arm):
+            raise UserError(f"{where}: env_id and arm must have a name without |, $ and \\, got {env_id!r} and {arm!r}")
         returns = {name: number(row[name], name, where) for name in METRICS if name == PLAIN or row.get(name)}
         seed, step = whole(row["seed"], "seed", where), whole(row["step"], "step", where)
         evaluations.append(Evaluation(env_id, arm, seed, step, returns, where))
@@ -888,20 +895,23 @@ def merge(before: list[Evaluation], now: list[Evaluation]) -> list[Evaluation]:
     return [e for e in before if (e.env_id, e.arm, e.seed) not in known] + now
 
 
-def record_runs(output: Path, runs: Iterable[Run]) -> None:
+def record_runs(output: Path, runs: list[Run], left_out: dict[Run, str]) -> None:
     """Notes in comparison.json what each run took, was made with and said at its end, for its folder is not kept."""
-    notes: dict[Run, dict] = {}
+    description = description_of(output)
     for run in runs:
         assert run.run_dir is not None
-        summary = json.loads((run.run_dir / "summary.json").read_text())
-        hours = round(summary["seconds"] / 3600, 3) if "seconds" in summary else None
-        commit = json.loads((run.run_dir / "args.json").read_text()).get("git_commit")
-        note = {"hours": hours, "commit": commit, "verdict": summary.get("verdict")}
-        notes[run] = {name: value for name, value in note.items() if value is not None}
-    description = description_of(output)
-    for run, note in notes.items():
+        summary, made = (json.loads((run.run_dir / name).read_text()) for name in ("summary.json", "args.json"))
+        versions = made.get("versions", {}).items()
+        note = {
+            "hours": round(summary["seconds"] / 3600, 3) if "seconds" in summary else None,
+            "commit": made.get("git_commit"),
+            "versions": {name: found for name, found in versions if found != description["versions"].get(name)} or None,
+            "verdict": summary.get("verdict"),
+            "left_out": left_out.get(run),
+        }
+        note = {name: value for name, value in note.items() if value is not None}
         description.setdefault("runs", {}).setdefault(run.env_id, {}).setdefault(run.arm, {})[str(run.seed)] = note
-    if notes:
+    if runs:
         write_atomically(output / "comparison.json", json.dumps(description, indent=2) + "\n")
 
 
@@ -1368,10 +1378,13 @@ def write_report(folder: Path, threshold: float | None) -> Report:
     evaluations = from_csv(folder / "curves.csv", ())
     seen = {(e.env_id, e.arm, e.seed) for e in evaluations}
     names = [description.get(name, []) for name in ("env_ids", "arms", "seeds")]
-    missing = [
-        f"{env_id} {arm} seed {seed}" for env_id, arm, seed in itertools.product(*names) if (env_id, arm, seed) not in seen
-    ]
-    notes = [f"Not finished: {', '.join(missing)}."] if missing else []
+    missing: dict[str, list[str]] = {}
+    for env_id, arm, seed in itertools.product(*names):
+        if (env_id, arm, seed) not in seen:
+            run = description.get("runs", {}).get(env_id, {}).get(arm, {}).get(str(seed), {})
+            why = f"Left out, which may flatter its arm ({run['left_out']})" if "left_out" in run else "Not finished"
+            missing.setdefault(why, []).append(f"{env_id} {arm} seed {seed}")
+    notes = [f"{why}: {', '.join(runs)}." for why, runs in missing.items()]
     report = make_report(evaluations, description.get("arms", ()), threshold, notes)
     report.notes += cost(description, len(seen))
     write_atomically(folder / "table.md", markdown(report))
@@ -1439,6 +1452,8 @@ def main(argv: list[str] | None = None) -> int:
         folders = [Path(args.output)] if args.output else committed
         if not folders:
             raise UserError("--report-only: there is no benchmarks/comparisons/*/curves.csv; name a folder with --output")
+        if not (folders[0] / "curves.csv").is_file():
+            raise UserError(f"--report-only --output {folders[0]}: there is no curves.csv in it")
     else:
         if not args.env_ids and not sources:
             raise UserError("--env-ids: name at least one environment, or curves to show: --from-csv, --from-wandb")
@@ -1447,8 +1462,7 @@ def main(argv: list[str] | None = None) -> int:
         external += [e for source in args.from_csv for e in from_csv(Path(source), env_ids)]
         if args.env_ids:
             output, runs = plan(args, extra)
-            planned = {(run.env_id, run.arm, run.seed) for run in runs}
-            if taken := [e for e in external if (e.env_id, e.arm, e.seed) in planned]:
+            if taken := [e for e in external if e.arm in description_of(output)["arms"]]:
                 raise UserError(
                     f"{taken[0].source}: {taken[0].arm} is an arm that is trained here; give the curves another name"
                 )
@@ -1459,8 +1473,9 @@ def main(argv: list[str] | None = None) -> int:
             failures = train(args, output, todo)
             with its_turn(output):
                 finished = finished_runs(output)
-                record_runs(output, finished)
-                keep_curves(output, merge(curves_of(output), from_runs(finished) + external))
+                evaluations, left_out = from_runs(finished)
+                record_runs(output, finished, left_out)
+                keep_curves(output, merge(curves_of(output), evaluations + external))
         else:
             output = Path(args.output or f"comparisons/from-{Path(sources[0]).stem}")
             if (output / "comparison.json").exists():
@@ -1469,7 +1484,7 @@ def main(argv: list[str] | None = None) -> int:
             keep_curves(output, external)
         folders = [output]
     for folder in folders:
-        with its_turn(folder) if args.env_ids else contextlib.nullcontext():
+        with its_turn(folder):
             report = write_report(folder, args.threshold)
         print(f"\n{markdown(report)}\n{folder / 'index.html'}: the same with figures; {folder / 'curves.csv'}: the curves")
         if args.track:

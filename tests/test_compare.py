@@ -26,7 +26,7 @@ QUICK = [
 
 # A script that writes the same run folder in no time: its return is a known function of arm, seed and step.
 SCRIPT = """\
-import argparse, json, pathlib, signal, sys, time
+import argparse, json, pathlib, platform, signal, sys, time
 signal.signal(signal.SIGTERM, lambda *_: sys.exit("asked to stop"))
 parser = argparse.ArgumentParser(allow_abbrev=False)
 for name in ("--env-id", "--arm", "--runs-dir", "--resume", "--slow-arm", "--broken-arm", "--learning-rate"):
@@ -43,7 +43,8 @@ else:
     run_dir = pathlib.Path(given.runs_dir) / f"{given.env_id}__{given.arm}__{given.seed}"
     run_dir.mkdir()
     (run_dir / "metrics.csv").write_text("global_step,metric,value\\n")
-    (run_dir / "args.json").write_text(json.dumps({"args": vars(given), "command": sys.argv}))
+    versions = {"python": platform.python_version()}
+    (run_dir / "args.json").write_text(json.dumps({"args": vars(given), "command": sys.argv, "versions": versions}))
 with open(run_dir / "starts.txt", "a") as file:
     file.write("start\\n")
 done = len((run_dir / "metrics.csv").read_text().splitlines()) - 1
@@ -339,6 +340,10 @@ def test_imported_curves_are_not_taken_for_runs(script, compare, tmp_path):
     before = (tmp_path / "out" / "curves.csv").read_bytes()
     with pytest.raises(compare.UserError, match="holds a comparison"):
         compare.main(["--from-csv", str(tmp_path / "bb.csv"), "--output", str(tmp_path / "out")])
+    # An arm that was trained before takes no imported seeds either.
+    shutil.copy(tmp_path / "bb.csv", tmp_path / "a.csv")
+    with pytest.raises(compare.UserError, match=r"a\.csv, line 2: a is an arm that is trained here"):
+        compare.main([*script, "--seeds", "1", "--arms", "c", "--from-csv", str(tmp_path / "a.csv")])
     assert (tmp_path / "out" / "curves.csv").read_bytes() == before
 
 
@@ -347,8 +352,28 @@ def test_a_run_that_diverged_is_left_out(script, tmp_path):
     (metrics,) = tmp_path.glob("out/runs/A-v0/a/2/*/metrics.csv")
     metrics.write_text(metrics.read_text() + "100,eval/episodic_return,nan\n")
     (tmp_path / "out" / "curves.csv").unlink()
-    assert "note: A-v0 a seed 2 is left out: " in run(*script, "--arms", "a", "--seeds", "1-2")
-    assert "Not finished: A-v0 a seed 2." in (tmp_path / "out" / "table.md").read_text()
+    why = "metrics.csv, line 13: eval/episodic_return is 'nan', which is no finite number"
+    assert f"note: A-v0 a seed 2 is left out: {why}" in run(*script, "--arms", "a", "--seeds", "1-3")
+    for _ in range(2):
+        table = (tmp_path / "out" / "table.md").read_text()
+        assert f"Left out, which may flatter its arm ({why}): A-v0 a seed 2." in table
+        assert "Not finished" not in table
+        shutil.rmtree(tmp_path / "out" / "runs")  # as on a clone
+        run("--report-only", "--output", str(tmp_path / "out"))
+
+
+def test_versions_are_kept_with_the_runs_that_were_made_with_them(script, tmp_path):
+    """Another command that trains nothing, or more, with other packages does not change what the earlier runs had."""
+    run(*script, "--arms", "a", "--seeds", "1")
+    path = tmp_path / "out" / "comparison.json"
+    description = json.loads(path.read_text())
+    now, description["versions"]["python"] = description["versions"]["python"], "3.0"
+    path.write_text(json.dumps(description))
+    for seeds in ("1", "1-2", "1-2"):
+        assert "note: this comparison began with other versions: python 3.0" in run(*script, "--arms", "a", "--seeds", seeds)
+    description = json.loads(path.read_text())
+    assert description["versions"]["python"] == "3.0"
+    assert [note["versions"] for note in description["runs"]["A-v0"]["a"].values()] == [{"python": now}] * 2
 
 
 def test_many_arms_look_different(compare):
@@ -396,7 +421,7 @@ def test_two_runs_of_one_name_with_different_arguments(script, compare, tmp_path
         (["--report-only", "--radius", "1"], "--radius 1: not an argument of compare.py"),
         (["--report-only", "--env-ids", "A"], "--report-only shows what is in a folder"),
         (["--report-only", "--from-csv", "x.csv"], "--report-only shows what is in a folder"),
-        (["--report-only", "--output", "nowhere"], "cannot read nowhere/curves.csv"),
+        (["--report-only", "--output", "nowhere"], "--output nowhere: there is no curves.csv in it"),
     ],
 )
 def test_user_mistakes_name_the_argument(compare, tmp_path, monkeypatch, arguments, message):
@@ -699,7 +724,7 @@ HEADER = "step,episodic_return,seed\n"
         (HEADER + "0,1.0,1\n10,oops,1\n", "x.csv, line 3: episodic_return is 'oops', which is no finite number"),
         (HEADER + "0,nan,1\n", "x.csv, line 2: episodic_return is 'nan'"),
         (HEADER + "0,inf,1\n", "x.csv, line 2: episodic_return is 'inf'"),
-        (HEADER + "0,1.0\n", "x.csv, line 2: 2 fields, where the header has 3"),
+        (HEADER + "\n0,1.0\n\n", "x.csv, line 3: 2 fields, where the header has 3"),
         (HEADER + "0,1.0,1,9\n", "x.csv, line 2: 4 fields"),
         (HEADER + "0.5,1.0,1\n", "x.csv, line 2: step is '0.5', which is no whole number"),
         (HEADER + "-1,1.0,1\n", "x.csv, line 2: step is '-1'"),
@@ -711,6 +736,7 @@ HEADER = "step,episodic_return,seed\n"
         ("", "x.csv is empty"),
         (HEADER + "0,1.0,1\n0,2.0,1\n", "step 0 is there twice: in x.csv, line 2 and in x.csv, line 3"),
         ("step,episodic_return,seed,arm\n0,1.0,1,\n", "line 2: env_id and arm must have a name"),
+        ("step,episodic_return,seed,arm\n0,1.0,1,a|b\n", "must have a name without |, $ and \\, got 'environment' and 'a|b'"),
     ],
 )
 def test_a_corrupt_csv_names_file_and_line(compare, tmp_path, monkeypatch, text, message):
