@@ -76,7 +76,8 @@ class PolicyWriting(gym.Env):
         characters = frozenset(string.printable) | {chr(code) for code in range(0xA0, 0x3000)} | frozenset(self._prompt)
         self.action_space = Text(MAX_CHARACTERS, min_length=0, charset=characters)
         self.observation_space = Text(LONGEST_OBSERVATION, charset=characters)
-        self.random_return = self._mean_return(random_actions(self._env.action_space, seed=0))
+        self._random = measure(self._env, random_actions(self._env.action_space, seed=0), episodes, seed=0)
+        self.random_return = float(np.mean(self._random.returns))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
         """Forgets all policies; the observation is the prompt."""
@@ -96,7 +97,7 @@ class PolicyWriting(gym.Env):
         mean_return = float(np.mean(measurement.returns))
         reward = max(0.0, mean_return - self._best) / max(1.0, abs(self.random_return))
         self._best = max(self._best, mean_return)
-        report = report_text(self.env_id, Candidate(1, source, Path("policy.py"), policy), measurement)
+        report = report_text(self.env_id, Candidate(1, source, Path("policy.py"), policy), measurement, self._random)
         return self._text(report), reward, self._left == 0, False, {**self._info(), "mean_return": mean_return}
 
     def close(self):
@@ -105,9 +106,6 @@ class PolicyWriting(gym.Env):
 
     def _info(self) -> dict[str, Any]:
         return {"best_return": self._best, "random_return": self.random_return}
-
-    def _mean_return(self, policy) -> float:
-        return float(np.mean(measure(self._env, policy, self.episodes, seed=0).returns))
 
     def _text(self, text: str) -> str:
         """A text in the observation space: an error may quote any character."""

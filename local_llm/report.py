@@ -486,34 +486,35 @@ def ticks(low: float, high: float) -> list[float]:
 # --------------------------------------------------------------------------------------------------------------- text
 
 
-def report_text(
-    env_id: str, candidate: Candidate, measurement: Measurement, choice: Choice | None = None, seed: int = 0
-) -> str:
+def report_text(env_id: str, candidate: Candidate, measurement: Measurement, random: Measurement, seed: int = 0) -> str:
     """Returns what a model is told of its policy, so that it writes a better one: numbers, an episode, what to improve.
 
     Args:
         env_id: the environment
         candidate: the policy; it is played once more
         measurement: what it did
-        choice: adds random actions and what an agent learned
-        seed: the seed of the measurement's first episode; with a choice, it is the choice's
+        random: what random actions did in the same episodes
+        seed: the seed of the first of them
 
     Raises:
         ValueError: the candidate was rejected and has no policy
 
     Example:
         >>> candidate = Candidate(1, "", Path("policy.py"), lambda obs: [2.0])
-        >>> from llmwrappers.priors.measurement import measure
-        >>> measurement = measure(make("Pendulum-v1"), candidate.policy, episodes=2, seed=0)
-        >>> print(report_text("Pendulum-v1", candidate, measurement))  # doctest: +ELLIPSIS
+        >>> from llmwrappers.priors.measurement import measure, random_actions
+        >>> env = make("Pendulum-v1")
+        >>> policies = candidate.policy, random_actions(env.action_space, seed=0)
+        >>> measurement, random = (measure(env, policy, episodes=2, seed=0) for policy in policies)
+        >>> print(report_text("Pendulum-v1", candidate, measurement, random))  # doctest: +ELLIPSIS
         Your policy for Pendulum-v1 was run alone for 2 episodes.
+        <BLANKLINE>
+        return: -... +- ... (random actions: -... +- ...)
         ...
         - 100% of the action components are at a bound: lower the gains, so that the actions can still differ.
         ...
     """
     if candidate.policy is None:
         raise ValueError(f"candidate {candidate.number} has no policy to report on, it was rejected: {candidate.rejected}")
-    seed = choice.seed if choice else seed
     worst = int(np.argmin(measurement.returns))
     env = make(env_id)
     try:
@@ -521,9 +522,9 @@ def report_text(
     finally:
         env.close()
     lines = [f"Your policy for {env_id} was run alone for {_count(len(measurement.returns), 'episode', 'episodes')}.", ""]
-    lines += _numbers(measurement, choice, candidate.number)
+    lines += _numbers(measurement, random)
     lines += ["", "What to improve:"]
-    lines += [f"- {advice}" for advice in _advice(measurement, choice.random if choice else None)]
+    lines += [f"- {advice}" for advice in _advice(measurement, random)]
     ending = "the environment ended it (terminated)" if steps[-1].terminated else "the time limit ended it"
     lines += ["", f"The worst episode: return {_plain(sum(step.reward for step in steps))} in {len(steps)} steps, {ending}."]
     terms = _reward_terms(steps)
@@ -537,12 +538,11 @@ def _plain(value: float) -> str:
     return number_text(value).replace(" ", "")
 
 
-def _numbers(m: Measurement, choice: Choice | None, number: int) -> list[str]:
+def _numbers(m: Measurement, random: Measurement) -> list[str]:
     def spread(values: Sequence[float]) -> str:
         return f"{_plain(fmean(values))} +- {_plain(float(np.std(values)))}"
 
-    chance = f" (random actions: {spread(choice.random.returns)})" if choice else ""
-    lines = [f"return: {spread(m.returns)}{chance}"]
+    lines = [f"return: {spread(m.returns)} (random actions: {spread(random.returns)})"]
     limit = "" if m.survival is None else f", {m.survival:.0%} of the time limit"
     lines.append(
         f"length: {spread(m.steps)} steps{limit}; terminated by the environment: {m.terminated} of {len(m.steps)} episodes"
@@ -556,17 +556,10 @@ def _numbers(m: Measurement, choice: Choice | None, number: int) -> list[str]:
     if m.chatter is not None:
         lines.append(f"change of the action from one step to the next: {m.chatter:.1%} of its range")
     lines.append(f"calls that failed: {m.faults}" + (f", the first with {m.first_fault}" if m.faults else ""))
-    learned = [run.learned() for run in choice.runs if run.candidate == number] if choice else []
-    if choice and learned:
-        alone = fmean(run.learned() for run in choice.runs if run.candidate is None)
-        lines.append(
-            f"an agent that first explored around this policy, then acted by itself: return {_plain(fmean(learned))}; "
-            f"one that never had it: {_plain(alone)}"
-        )
     return lines
 
 
-def _advice(m: Measurement, random: Measurement | None) -> list[str]:
+def _advice(m: Measurement, random: Measurement) -> list[str]:
     """What stands out in the numbers, worst first."""
     advice = []
     if m.faults:
@@ -578,7 +571,7 @@ def _advice(m: Measurement, random: Measurement | None) -> list[str]:
             f"The environment ended {m.terminated} of {len(m.steps)} episodes, after {_plain(fmean(m.steps))} steps on "
             "average. Unless that is the goal, staying alive comes first: the last states below show what went wrong."
         )
-    if random and fmean(m.returns) <= fmean(random.returns):
+    if fmean(m.returns) <= fmean(random.returns):
         advice.append("It is no better than random actions: check the signs of the gains and the order of the components.")
     if m.distances and fmean(m.distances) <= 0:
         advice.append("It does not move forward at all.")

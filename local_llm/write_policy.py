@@ -24,7 +24,7 @@ from typing import Any
 import gymnasium as gym
 
 from llmwrappers import PolicyRejected, priors, vet_policy
-from llmwrappers.priors.measurement import Measurement, choose, make, measure
+from llmwrappers.priors.measurement import Measurement, choose, make, measure, random_actions
 from local_llm.choose import Candidate, Choice, TrainingFailed, choose_candidate, require_trainable
 from local_llm.command import (
     MOST_RETRIES,
@@ -136,6 +136,7 @@ def retry_messages(messages: list[Message], reply: Reply, error: ExtractionError
 
 def refine(writer: Writer, env_id: str, rounds: int, episodes: int, seed: int) -> None:
     """Sends the report of the best candidate back to the model, for up to so many rounds."""
+    random = measure(writer.env, random_actions(writer.env.action_space, seed), episodes, seed)
     measurements: dict[int, Measurement] = {}
     for candidate in writer.candidates:
         if candidate.policy is not None:
@@ -147,7 +148,7 @@ def refine(writer: Writer, env_id: str, rounds: int, episodes: int, seed: int) -
             print("refine: no candidate runs without faults, so there is none to improve")
             return
         candidate = next(candidate for candidate in writer.candidates if candidate.number == best)
-        report = report_text(env_id, candidate, measurements[best], seed=seed)
+        report = report_text(env_id, candidate, measurements[best], random, seed)
         messages = [*writer.conversations[best], {"role": "user", "content": f"{report}\n\n{IMPROVE}"}]
         try:
             (better,) = writer.write(messages, 1)
