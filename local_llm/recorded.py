@@ -237,6 +237,8 @@ def _read_shipped(folder: Path) -> Iterator[tuple[Request, Reply]]:
         yield {**common, "messages": [prompt], "schema": exchange["schema"], "index": asked.count(question)}, reply
         asked.append(question)
     for number, hashes in facts.get("candidates", {}).items():
+        if hashes.get("refined"):
+            continue
         prompt = {"role": "user", "content": read("prompt.txt", facts["prompt_sha256"])}
         text = read(f"reply-{number}.md", hashes["reply_sha256"])
         request = {**common, "messages": [prompt], "schema": None, "index": int(number) - 1}

@@ -170,6 +170,8 @@ def provenance(args: argparse.Namespace, prompt: str, writer: Writer, choice: Ch
         reply = writer.folder / f"reply-{candidate.number}.md"
         retries = sorted(writer.folder.glob(f"reply-{candidate.number}-retry-*.md"))
         candidates[str(candidate.number)] = {"reply_sha256": sha256(reply)}
+        if candidate.number > args.candidates:
+            candidates[str(candidate.number)]["refined"] = True  # the reply is to a report, not to the prompt
         if retries:
             candidates[str(candidate.number)]["retries_sha256"] = [sha256(retry) for retry in retries]
         if candidate.policy is not None:

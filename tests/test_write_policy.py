@@ -196,6 +196,16 @@ class TestRefine:
         assert "round 1 of 5 brought a better policy" in out
         assert "round 3 of 5 brought nothing better" in out
 
+    def test_what_answers_a_report_is_not_replayed_as_an_answer_to_the_prompt(self, output, monkeypatch, capsys):
+        backend = Scripted(fenced(STILL), fenced(SWING))
+        assert run(monkeypatch, backend, "--candidates", "1", "--refine", "1") == 0
+        monkeypatch.undo()
+        monkeypatch.chdir(output.parents[1])
+        options = ["--env-id", "Pendulum-v1", "--prompt", "prompt.txt", "--select", "probe", "--episodes", "2", "--output", "x"]
+        assert main([*options, "--replay", str(output), "--candidates", "2"]) == 1
+        assert "1 replies to this prompt are recorded" in capsys.readouterr().err
+        assert main([*options, "--replay", str(output), "--candidates", "1"]) == 0
+
     def test_a_model_that_fails_in_a_round_ends_it_only(self, output, monkeypatch, capsys):
         backend = Scripted(fenced(STILL), ModelError("gone"))
         assert run(monkeypatch, backend, "--candidates", "1", "--refine", "2") == 0
