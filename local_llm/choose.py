@@ -23,6 +23,11 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box
 
+try:
+    import fcntl
+except ImportError:  # Windows has none
+    fcntl = None
+
 from llmwrappers import __version__
 from llmwrappers.priors import PriorPolicy
 from llmwrappers.priors.measurement import HEADER, RULE, Measurement, choose, make, measure, random_actions, row
@@ -130,7 +135,8 @@ class TrainingFailed(RuntimeError):
 def run_commands(commands: dict[Path, list[str]], jobs: int, log: Callable[[str], object]) -> dict[Path, str]:
     """Runs each command with one thread, its output in its folder's log.txt; returns why those failed that did.
 
-    A folder whose command ended well gets a file named ``finished``. Whatever ends this function, ends the commands.
+    A folder whose command ended well gets a file named ``finished``. Whatever ends this function, ends the commands; one that
+    outlives it all the same, after kill -9, keeps its folder locked, and a second command in it fails.
     """
     waiting, running, failures = list(commands), {}, {}
     try:
@@ -138,13 +144,20 @@ def run_commands(commands: dict[Path, list[str]], jobs: int, log: Callable[[str]
             while waiting and len(running) < jobs:
                 folder = waiting.pop(0)
                 folder.mkdir(parents=True, exist_ok=True)
-                with open(folder / "log.txt", "ab") as file:
+                with open(folder / "log.txt", "ab") as file, open(folder / ".lock", "w") as lock:
+                    try:
+                        if fcntl:
+                            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    except BlockingIOError:
+                        failures[folder] = f"another process is still at work in {folder}; wait for it, or end it"
+                        continue
                     running[folder] = subprocess.Popen(
                         commands[folder],
                         stdin=subprocess.DEVNULL,
                         stdout=file,
                         stderr=subprocess.STDOUT,
                         env={**os.environ, "OMP_NUM_THREADS": "1"},
+                        pass_fds=[lock.fileno()] if fcntl else [],  # the lock is the child's, too
                     )
             time.sleep(0.05)
             for folder in [folder for folder, process in running.items() if process.poll() is not None]:

@@ -5,6 +5,8 @@ import math
 import os
 import re
 import shutil
+import signal
+import subprocess
 import sys
 import time
 from dataclasses import asdict
@@ -12,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import ROOT
 
 from llmwrappers import load_prior
 from local_llm import choose as module
@@ -322,6 +325,24 @@ class TestRunCommands:
         assert time.monotonic() - start < 30
         with pytest.raises(ProcessLookupError):
             os.kill(int((tmp_path / "pid").read_text()), 0)
+
+    def test_what_outlives_a_kill_is_not_trained_over(self, tmp_path):
+        """Two processes would write into one run folder."""
+        pid = tmp_path / "pid"
+        sleeper = f"import os, time; open({str(pid)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+        commands = {tmp_path / "run": [sys.executable, "-c", sleeper]}
+        program = "import sys; from pathlib import Path; from local_llm.choose import run_commands\n"
+        program += f"run_commands({{Path({str(tmp_path / 'run')!r}): {commands[tmp_path / 'run']!r}}}, 1, print)"
+        parent = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT)
+        deadline = time.monotonic() + 60
+        while not (pid.exists() and pid.read_text()):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        parent.kill()
+        parent.wait()
+        failures = run_commands(commands, 1, print)
+        os.kill(int(pid.read_text()), signal.SIGKILL)
+        assert failures[tmp_path / "run"].startswith("another process is still at work in ")
 
 
 def test_real_training_runs_are_read_and_not_repeated(candidates, tmp_path, monkeypatch):
