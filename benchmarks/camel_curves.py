@@ -37,11 +37,13 @@ highest = {key: np.maximum.accumulate(returns, axis=1) for key, returns in alone
 last = max(1, len(steps) // 10)
 span = steps[-1] - steps[0]
 for env_id, prior in PRIOR.items():
-    none, paper, ours = (alone[env_id, arm] for arm in ("none", "paper", "llm"))
-    final = {arm: alone[env_id, arm][:, -last:].mean(axis=1) for arm in ("none", "paper", "llm")}
+    none, paper, ours, chance = (alone[env_id, arm] for arm in ("none", "paper", "llm", "random"))
+    final = {arm: alone[env_id, arm][:, -last:].mean(axis=1) for arm in ("none", "paper", "llm", "random")}
     print(f"\n{env_id}, the LLM's policy alone {prior}; one number a seed")
-    for better, worse in (("paper", "none"), ("llm", "none"), ("llm", "paper")):
-        print(f"  final return, {better} less {worse}: {numbers(final[better] - final[worse])}")
+    for arm, other in (("paper", "none"), ("llm", "none"), ("llm", "paper"), ("random", "none"), ("random", "paper")):
+        seeds = min(len(final[arm]), len(final[other]))  # of the random mask there are fewer
+        print(f"  final return, {arm} less {other}: {numbers(final[arm][:seeds] - final[other][:seeds])}")
+    print(f"  random, highest evaluation: {numbers(chance.max(axis=1))}")
     late = steps >= MASK_ENDS
     passes = [curve[late] > prior for curve in paper]
     first = [steps[late][np.argmax(above)] if above.any() else np.nan for above in passes]
