@@ -16,6 +16,7 @@ from llmwrappers.critical_function import CriticalFunction
 from local_llm import find_critical_states as command
 from local_llm.extract import ExtractionError, Truncated
 from local_llm.find_critical_states import Episodes, Settings, Trial, find_critical_states, main
+from local_llm.recorded import Recorded
 from local_llm.reply import ModelError, Reply, Sampling
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is out of date.*:DeprecationWarning")
@@ -482,8 +483,6 @@ class TestCommand:
         assert "--env-id gymnasium:Pendulum-v1" in capsys.readouterr().out
 
     def test_what_came_is_recorded_and_the_same_command_goes_on(self, saved, monkeypatch, capsys):
-        from local_llm.recorded import Recorded
-
         backend = Scripted(*GOOD[:2], ModelError("the server is down"))
         assert self.run(monkeypatch, Recorded(backend, "recordings"), "--recordings", "recordings") == 1
         assert "the server is down" in capsys.readouterr().err
@@ -698,8 +697,13 @@ class TestTrial:
 
     def test_the_table_is_tried_once_and_both_rounds_are_rebuilt(self, pretrained, tmp_path, monkeypatch, capsys):
         monkeypatch.chdir(tmp_path)
+
+        def ask(*arguments):
+            backend = Recorded(Scripted(*self.TEXTS), "recordings")
+            return self.run(monkeypatch, pretrained, backend, "--recordings", "recordings", *arguments)
+
         folder = tmp_path / "tables" / "Pendulum-v1"
-        assert self.run(monkeypatch, pretrained, Scripted(*self.TEXTS)) == 0
+        assert ask() == 0
         rows = json.loads((folder / "entries.json").read_text())
         first = CriticalStates.load(folder / "table-1.json")
         assert [(r["entry"], r["action"], r["reward"]) for r in rows] == [
@@ -716,7 +720,7 @@ class TestTrial:
 
         tables = {name: (folder / name).read_bytes() for name in ("table.json", "table-1.json", "critical.py")}
         monkeypatch.setattr(command, "run_commands", None)  # the trial is there
-        assert self.run(monkeypatch, pretrained, Scripted(*self.TEXTS)) == 0
+        assert ask() == 0
         assert {name: (folder / name).read_bytes() for name in tables} == tables
         shutil.copy(pretrained / "trajectories.npz", folder)
         assert main(["--replay", str(folder), "--output", "again"]) == 0
@@ -724,7 +728,7 @@ class TestTrial:
         for path in (*folder.glob("prompt-*"), *folder.glob("reply-*"), *folder.glob("*-1.*")):
             assert (tmp_path / "again" / path.name).read_bytes() == path.read_bytes()
 
-        assert self.run(monkeypatch, pretrained, Scripted(*self.TEXTS[:4]), "--rounds", "1") == 0
+        assert ask("--rounds", "1") == 0
         assert (folder / "table.json").read_bytes() == tables["table-1.json"]
         assert not {path.name for path in folder.iterdir()} & {"table-1.json", "entries.json", "prompt-states-2.txt"}
 
