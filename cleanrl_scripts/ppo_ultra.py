@@ -10,7 +10,6 @@
 #       worth[entry] <- advantages where its action was played, less those where it was withheld;  what does harm falls silent
 #       advantages <- GAE;  for every epoch and minibatch: policy <- clipped objective, values <- clipped squared error
 #   evaluate the plain agent, without the LLM's part in it: the headline
-import copy
 import csv
 import dataclasses
 import datetime
@@ -30,7 +29,6 @@ import threading
 import time
 import warnings
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -215,14 +213,16 @@ def matched_info(env: gym.Env) -> str | None:
 
 def guide(env: gym.Env, args: Args, guidance, novelty: "Novelty | None" = None) -> gym.Env:
     """Lets the LLM take its part in an environment, as the arm says."""
-    # Each wrapper has its own: code falls silent for good after too many faults in a row, wherever they were made.
-    own, patience, key = partial(copy.deepcopy, guidance), args.patience_steps, matched_info(env)
     if novelty:
-        return NoveltyBonus(env, novelty, own(), args.alpha, patience)
+        return NoveltyBonus(env, novelty, guidance, args.alpha, args.patience_steps)
     if args.arm in ACTING_ARMS:
-        env = LLMActionOverride(env, own(), key, patience, args.withhold)
+        env = LLMActionOverride(
+            env, guidance, info_key=matched_info(env), patience_steps=args.patience_steps, withhold=args.withhold
+        )
     if args.arm in ("r", "ra", "random"):
-        env = CriticalStateRewarder(env, own(), args.alpha, args.shaping, args.gamma, key, patience)
+        env = CriticalStateRewarder(
+            env, guidance, args.alpha, args.shaping, args.gamma, info_key=matched_info(env), patience_steps=args.patience_steps
+        )
     return env
 
 

@@ -92,7 +92,7 @@ def entry_count(guidance: Guidance) -> int:
 class GuidanceLookup:
     """Asks the guidance once for each observation, and counts the steps taken in critical states.
 
-    Both wrappers that use guidance hold one; ``entry`` and ``advice`` are about the latest observation. An entry is the index
+    Each wrapper that uses guidance holds one; ``entry`` and ``advice`` are about the latest observation. An entry is the index
     of a table's state, -1 where none matches; guidance that is no table has one entry, 0. Where an entry is ``silent`` nothing
     is critical: its states do not go to the next nearest entry, which was not written for them.
     """
@@ -101,6 +101,9 @@ class GuidanceLookup:
         if isinstance(patience_steps, bool) or not isinstance(patience_steps, int) or patience_steps < 0:
             raise ValueError(f"patience_steps must be a whole number of steps, 0 for endless patience, got {patience_steps!r}")
         self.guidance = load_guidance(source, env, info_key)
+        if isinstance(self.guidance, CriticalFunction):
+            # It falls silent for good after too many faults in a row, which are to be those of this wrapper alone.
+            self.guidance = copy.deepcopy(self.guidance)
         self.source, self.info_key, self.patience_steps = source, info_key, patience_steps
         self.hit_count = self.step_count = 0
         self.entry, self.advice = -1, None
