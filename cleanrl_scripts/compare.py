@@ -204,8 +204,8 @@ def by_name(flags: Iterable[str]) -> dict[str, str]:
     return {name: " ".join(values) for name, values in named.items()}
 
 
-def plan(args: Args, extra: list[str]) -> tuple[Path, list[Run]]:
-    """The folder of the comparison and its runs; refuses a folder that holds another comparison."""
+def plan(args: Args, extra: list[str], external: list["Evaluation"]) -> tuple[Path, list[Run]]:
+    """The folder of the comparison and its runs; refuses a folder that holds another comparison, and curves of its arms."""
     script = next((path for path in (FOLDER / args.script, Path(args.script)) if path.is_file()), None)
     if script is None or script.resolve() == Path(__file__).resolve():
         found = ", ".join(sorted(path.name for path in FOLDER.glob("*.py") if path.name != "compare.py"))
@@ -253,6 +253,8 @@ def plan(args: Args, extra: list[str]) -> tuple[Path, list[Run]]:
         description = describe(output, args, script.name, arms, seeds, extra)
         for run in runs:
             refuse_other_arguments(run)
+        if taken := [e for e in external if e.arm in description["arms"]]:
+            raise UserError(f"{taken[0].source}: {taken[0].arm} is an arm that is trained here; give the curves another name")
         write_atomically(output / "comparison.json", json.dumps(description, indent=2) + "\n")
     return output, runs
 
@@ -1461,11 +1463,7 @@ def main(argv: list[str] | None = None) -> int:
         env_ids = [*args.env_ids, *(e.env_id for e in external)]
         external += [e for source in args.from_csv for e in from_csv(Path(source), env_ids)]
         if args.env_ids:
-            output, runs = plan(args, extra)
-            if taken := [e for e in external if e.arm in description_of(output)["arms"]]:
-                raise UserError(
-                    f"{taken[0].source}: {taken[0].arm} is an arm that is trained here; give the curves another name"
-                )
+            output, runs = plan(args, extra, external)
             done = {(e.env_id, e.arm, e.seed) for e in curves_of(output)}
             todo = [run for run in runs if run.run_dir or (run.env_id, run.arm, run.seed) not in done]
             if len(todo) < len(runs):

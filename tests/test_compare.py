@@ -343,7 +343,8 @@ def test_imported_curves_are_not_taken_for_runs(script, compare, tmp_path):
     # An arm that was trained before takes no imported seeds either.
     shutil.copy(tmp_path / "bb.csv", tmp_path / "a.csv")
     with pytest.raises(compare.UserError, match=r"a\.csv, line 2: a is an arm that is trained here"):
-        compare.main([*script, "--seeds", "1", "--arms", "c", "--from-csv", str(tmp_path / "a.csv")])
+        compare.main([*script, "--seeds", "1", "--arms", "d", "--from-csv", str(tmp_path / "a.csv")])
+    assert json.loads((tmp_path / "out" / "comparison.json").read_text()) == description
     assert (tmp_path / "out" / "curves.csv").read_bytes() == before
 
 
@@ -436,14 +437,14 @@ def test_the_expert_models_may_be_given(compare, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "A-v0.pt").touch()
     args = compare.Args(env_ids=("A-v0",), arms=("none", "expert"), seeds="1", expert_models="{env_id}.pt", output="out")
-    _, (_, expert) = compare.plan(args, [])
+    _, (_, expert) = compare.plan(args, [], [])
     assert compare.by_name(expert.flags)["--prior"] == f"expert:{tmp_path / 'A-v0.pt'}"
     assert expert.expert is None
 
 
 def test_the_environment_may_be_part_of_an_arms_flags(compare, tmp_path):
     args = compare.Args(env_ids=("A-v0", "B-v0"), arms=("own=--prior {env_id}.py",), seeds="1", output=str(tmp_path))
-    _, runs = compare.plan(args, [])
+    _, runs = compare.plan(args, [], [])
     assert [compare.by_name(run.flags)["--prior"] for run in runs] == ["A-v0.py", "B-v0.py"]
 
 
