@@ -37,13 +37,16 @@ highest = {key: np.maximum.accumulate(returns, axis=1) for key, returns in alone
 last = max(1, len(steps) // 10)
 span = steps[-1] - steps[0]
 for env_id, prior in PRIOR.items():
-    none, paper, ours, chance = (alone[env_id, arm] for arm in ("none", "paper", "llm", "random"))
-    final = {arm: alone[env_id, arm][:, -last:].mean(axis=1) for arm in ("none", "paper", "llm", "random")}
+    none, paper, ours = (alone[env_id, arm] for arm in ("none", "paper", "llm"))
+    final = {arm: curves[:, -last:].mean(axis=1) for (env, arm), curves in alone.items() if env == env_id}
     print(f"\n{env_id}, the LLM's policy alone {prior}; one number a seed")
-    for arm, other in (("paper", "none"), ("llm", "none"), ("llm", "paper"), ("random", "none"), ("random", "paper")):
-        seeds = min(len(final[arm]), len(final[other]))  # of the random mask there are fewer
+    controls = [arm for arm in ("random", "expert") if arm in final]
+    pairs = [("paper", "none"), ("llm", "none"), ("llm", "paper")]
+    for arm, other in (*pairs, *((arm, other) for arm in controls for other in ("none", "paper"))):
+        seeds = min(len(final[arm]), len(final[other]))  # of the controls there are fewer
         print(f"  final return, {arm} less {other}: {numbers(final[arm][:seeds] - final[other][:seeds])}")
-    print(f"  random, highest evaluation: {numbers(chance.max(axis=1))}")
+    for arm in controls:
+        print(f"  {arm}: final {numbers(final[arm])}; highest {numbers(alone[env_id, arm].max(axis=1))}")
     late = steps >= MASK_ENDS
     passes = [curve[late] > prior for curve in paper]
     first = [steps[late][np.argmax(above)] if above.any() else np.nan for above in passes]
