@@ -22,7 +22,7 @@ prior_action                reset, step the action space's (float32) that of the
 executed_action             step        the action space's (float32) what the environment received; the innermost writer wins
 action_overridden           step        bool                         the LLM's action replaced the agent's
 critical                    step        bool                         the state acted in was critical
-critical_entry              step        int                          the entry of the table that it matched; -1 for none
+critical_entry              step        int                          the entry of the (override's) table that it matched, or -1
 llm_reward                  step        float                        the part of the reward that came from the LLM, scaled
 =========================== =========== ============================ ======================================================
 """

@@ -23,8 +23,9 @@ class CriticalStateRewarder(GuidedWrapper, RecordConstructorArgs):
 
     Info:
         ``llm_reward``: step, float, the part of the reward that came from the LLM, scaled, that of a wrapper below with it
-        ``critical``: step, bool, the state acted in was critical
-        ``critical_entry``: step, int, the entry of the table that it matched, 0 of guidance that is no table; -1 for none
+        ``critical``: step, bool, the state acted in was critical, here or in a wrapper below with guidance of its own
+        ``critical_entry``: step, int, the entry of the table that it matched, 0 of guidance that is no table; -1 for none;
+            that of an LLMActionOverride's table, if there is one in the stack
 
     Args:
         env: any environment whose observations, or whose infos, the critical states fit
@@ -111,7 +112,9 @@ class CriticalStateRewarder(GuidedWrapper, RecordConstructorArgs):
         critical = advice is not None
         info = {**info, "llm_reward": llm_reward + float(info.get("llm_reward", 0.0))}
         info["critical"] = critical or bool(info.get("critical", False))
-        info["critical_entry"] = entry if critical else int(info.get("critical_entry", -1))
+        # What an override below did with its own entry would be put down to another table's.
+        if "action_overridden" not in info:
+            info["critical_entry"] = entry if critical else int(info.get("critical_entry", -1))
         return observation, float(reward) + llm_reward, terminated, truncated, info
 
     def _scaled(self, advice: tuple[Any, float] | None) -> float:

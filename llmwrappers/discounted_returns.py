@@ -47,6 +47,7 @@ class DiscountedReturns:
         """Takes in a return."""
         if not math.isfinite(value):
             raise ValueError(f"a return must be finite, got {value!r}")
+        value = float(value)  # NumPy's float32 would make all sums float32, and none of JSON's types
         self.count += 1.0
         self._squared_weights += 1.0
         difference = value - self.mean

@@ -1,6 +1,8 @@
 """LLMActionMask: confines each action to an interval around a prior policy (CAMEL, arXiv 2502.11896)."""
 
 import copy
+import math
+import operator
 import os
 import warnings
 from typing import Any
@@ -70,7 +72,8 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         gymnasium.error.InvalidBound: ``radius`` outside (0, 2]
         gymnasium.error.InvalidProbability: ``mask_epsilon`` outside [0, 1]
         ValueError: an action space without finite bounds, a second mask, unknown ``mapping``, ``gate``, ``prior``,
-            ``candidate`` or ``isolation``, a ``prior_input`` that the environment does not have
+            ``candidate`` or ``isolation``, a ``prior_input`` that the environment does not have; by ``step``, an action
+            of another shape or with NaN, or outside a Discrete space
         PolicyRejected: a prior whose code could do more than compute
         TypeError: an action space that is neither Box nor Discrete
 
@@ -148,7 +151,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         self.prior_faults = 0
         self.prior_faults_in_a_row = 0
         self._gate_rng = np.random.default_rng()
-        self._episode_gate = False
+        self._episode_gate = self._is_over = False
         if isinstance(space, Box):
             self.action_space = Box(-1.0, 1.0, space.shape, space.dtype.type)
             self._dtype, self._shape = space.dtype, space.shape
@@ -188,8 +191,9 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
             self._gate_rng = np.random.default_rng((seed, GATE_STREAM))
         observation, info = self.env.reset(seed=seed, options=options)
         info = dict(info)
-        if self.gate == "episode":
-            self._episode_gate = self._draw_gate()
+        # A key that no info has is found here, however rarely the gate opens.
+        read_prior_input(self, self.prior_input, observation, info)
+        self._begin_episode()
         self._mask_next_action(observation, info)
         return observation, info
 
@@ -201,6 +205,9 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         observation, reward, terminated, truncated, info = self.env.step(executed)
         # A wrapper below that replaced the action has written what the environment received: it wins.
         info = {"executed_action": executed_action, **info}
+        if self._is_over:  # and a wrapper below has begun another episode, as Gymnasium's Autoreset does
+            self._begin_episode()
+        self._is_over = terminated or truncated
         self._mask_next_action(observation, info)
         return observation, reward, terminated, truncated, info
 
@@ -267,7 +274,10 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         """What the environment receives."""
         if isinstance(self.native_action_space, Discrete):
             start = int(self.native_action_space.start)
-            index = int(action) - start
+            try:
+                index = operator.index(action) - start
+            except TypeError:  # 1.9 is no action 1
+                index = -1
             if not 0 <= index < self.native_action_space.n:
                 raise ValueError(f"action must be in {self.native_action_space}, got {action!r}")
             # Where the mask is off, an action that the environment does not allow is the environment's to deal with.
@@ -279,10 +289,17 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         if action.shape != self._shape:
             raise ValueError(f"action must have shape {self._shape}, got {action.shape}")
         low, high, center, half_width = self._interval
-        if self.mapping == "rescale":
-            return scale(action, center, half_width, low, high)
-        _, _, center, half_width = self._whole_space
-        return scale(action, center, half_width, low, high)
+        if self.mapping == "project":
+            _, _, center, half_width = self._whole_space
+        executed = scale(action, center, half_width, low, high)
+        if math.isnan(np.vdot(executed, executed)):  # in half the time of np.isnan(executed).any()
+            raise ValueError(f"action must hold no NaN, got {action!r}")
+        return executed
+
+    def _begin_episode(self) -> None:
+        self._is_over = False
+        if self.gate == "episode":
+            self._episode_gate = self._draw_gate()
 
     def _draw_gate(self) -> bool:
         return self._mask_epsilon > 0 and self._gate_rng.random() < self._mask_epsilon

@@ -28,8 +28,8 @@ class LLMActionOverride(GuidedWrapper, RecordConstructorArgs):
 
     Info:
         ``executed_action``: step, the action that the environment received; that of a wrapper below, if it wrote one
-        ``action_overridden``: step, bool, the LLM's action replaced the agent's, here or in a wrapper below
-        ``critical``: step, bool, the state acted in was critical
+        ``action_overridden``: step, bool, the LLM's action replaced the agent's
+        ``critical``: step, bool, the state acted in was critical, here or in a CriticalStateRewarder below
         ``critical_entry``: step, int, the entry of the table that it matched, 0 of guidance that is no table; -1 for none
 
     Args:
@@ -41,8 +41,8 @@ class LLMActionOverride(GuidedWrapper, RecordConstructorArgs):
         withhold: the probability, in [0, 1), that the agent's own action is played in a critical state all the same
 
     Raises:
-        ValueError: critical states that are not found or do not fit, an LLMActionMask below, bad ``patience_steps``, a
-            missing ``info_key``
+        ValueError: critical states that are not found or do not fit, an LLMActionMask or another override below, bad
+            ``patience_steps``, a missing ``info_key``
         InvalidProbability: ``withhold`` outside [0, 1)
         PolicyRejected: code that could do more than compute
         TypeError: an action space that is neither Box nor Discrete
@@ -77,6 +77,8 @@ class LLMActionOverride(GuidedWrapper, RecordConstructorArgs):
             raise TypeError(f"LLMActionOverride serves Box and Discrete action spaces, got {env.action_space}")
         if env.has_wrapper_attr("native_action_space"):
             raise ValueError(f"LLMActionOverride belongs below LLMActionMask, where actions are in native units; got {env}")
+        if env.has_wrapper_attr("withhold"):
+            raise ValueError(f"env has an LLMActionOverride already, got {env}; it acts last, so this one would not be heard")
         if not 0 <= withhold < 1:
             raise InvalidProbability(f"withhold must lie in [0, 1), got {withhold!r}")
         # What a spec can hold: JSON's types.
@@ -108,9 +110,10 @@ class LLMActionOverride(GuidedWrapper, RecordConstructorArgs):
         observation, reward, terminated, truncated, info = self.env.step(executed)
         critical = advice is not None
         info = {"executed_action": executed_action, **info}
-        info["action_overridden"] = (critical and not is_withheld) or bool(info.get("action_overridden", False))
+        info["action_overridden"] = critical and not is_withheld
         info["critical"] = critical or bool(info.get("critical", False))
-        info["critical_entry"] = entry if critical else int(info.get("critical_entry", -1))
+        # Not that of another table, which a rewarder below may have: it would be judged by what this one did.
+        info["critical_entry"] = entry
         self._lookup.look(observation, info)
         return observation, reward, terminated, truncated, info
 

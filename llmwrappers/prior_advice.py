@@ -44,7 +44,7 @@ class PriorAdvice(gym.Wrapper, RecordConstructorArgs):
         ValueError: an action space without finite bounds, an LLMActionMask below, unknown ``priors`` or ``isolation``, a
             ``prior_input`` that is not there
         PolicyRejected: a prior whose code could do more than compute
-        TypeError: an action space that is no Box of floats
+        TypeError: an action space that is no Box of floats, priors that are nothing of this
 
     Example:
         >>> env = PriorAdvice(gym.make("Pendulum-v1"), {"push": lambda obs: [5.0], "brake": lambda obs: -obs[2:]})
@@ -73,7 +73,9 @@ class PriorAdvice(gym.Wrapper, RecordConstructorArgs):
         require_prior_input(env, prior_input, isolation)
         # What a spec can hold: JSON's types.
         priors = os.fspath(priors) if isinstance(priors, os.PathLike) else priors
-        policies = load_candidates(priors, isolation, space.shape) if isinstance(priors, str) else dict(priors)
+        policies = load_candidates(priors, isolation, space.shape) if isinstance(priors, str) else priors
+        if not isinstance(policies, Mapping) or not all(map(callable, policies.values())):
+            raise TypeError(f"priors must be a shipped name, a folder, or policies that can be called, by name; got {priors!r}")
         if not policies:
             raise ValueError(f"priors must hold at least one policy, got {priors!r}")
         RecordConstructorArgs.__init__(self, priors=priors, isolation=isolation, prior_input=prior_input)
@@ -84,7 +86,7 @@ class PriorAdvice(gym.Wrapper, RecordConstructorArgs):
         self.fault_counts = dict.fromkeys(self.names, 0)
         self.prior_input = prior_input
         self._chosen = 0
-        self._policies = policies
+        self._policies = dict(policies)
         self.faults_in_a_row = dict.fromkeys(self.names, 0)
         self._nothing = np.full((len(policies), *space.shape), np.nan, dtype=space.dtype)
         self._low, self._high = space.low, space.high

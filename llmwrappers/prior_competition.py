@@ -56,8 +56,8 @@ class PriorCompetition:
     FIRST_EPISODES, FIRST_UNMASKED_EPISODES = 3, 5
 
     def __init__(self, candidates: Sequence[str], error_rate: float = 0.05, discount: float = 0.9):
-        if not candidates or len(set(candidates)) < len(candidates):
-            raise ValueError(f"candidates must be names, at least one and all different, got {list(candidates)!r}")
+        if isinstance(candidates, str) or not candidates or len(set(candidates)) < len(candidates):
+            raise ValueError(f"candidates must be names, at least one and all different, got {candidates!r}")
         if not 0 < error_rate < 1:
             raise ValueError(f"error_rate must lie in (0, 1), got {error_rate!r}")
         self.error_rate = error_rate
@@ -162,9 +162,9 @@ class PriorCompetition:
         for arm, (episodes, returns) in zip(self.returns, state["arms"], strict=True):
             self.episodes[arm] = episodes
             self.returns[arm].load_state(returns)
+        self.untaught = None
         if state["untaught"] is not None:
-            self.begin_learning()
-            assert self.untaught is not None
+            self.untaught = copy.copy(self.returns[None])
             self.untaught.load_state(state["untaught"])
 
     @staticmethod

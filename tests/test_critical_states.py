@@ -183,6 +183,9 @@ class TestCalibration:
     def test_the_share_is_rounded_up(self):
         observations = np.random.default_rng(7).standard_normal((30, 4))
         assert table().calibrated(observations, 0.05).hit_rate(observations) == pytest.approx(2 / 30)
+        observations = np.random.default_rng(7).standard_normal((100, 4))
+        assert 0.07 * 100 > 7  # by rounding alone
+        assert table().calibrated(observations, 0.07).hit_rate(observations) == pytest.approx(7 / 100)
 
     def test_where_many_are_equally_near_all_of_them_match(self):
         states = table()

@@ -33,6 +33,13 @@ def test_the_recursion_is_the_weighted_sum(steps, discount):
     assert returns.variance == pytest.approx(squares / (weights.sum() - np.sum(weights**2) / weights.sum()), abs=1e-4)
 
 
+def test_numpys_numbers_are_taken_as_pythons():
+    returns = DiscountedReturns()
+    for value in np.random.default_rng(0).normal(1e4, 1.0, 100).astype(np.float32):
+        returns.add(value)
+    assert {type(value) for value in returns.state()} == {float}
+
+
 def test_forgetting_makes_uncertain_and_leaves_the_mean():
     a, b = filled([1, 2, 3, 4, 5, 6], 0.9), filled([1, 2, 3, 4, 5, 6])
     _, low, high = difference(a, b, 0.05)

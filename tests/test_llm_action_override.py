@@ -335,10 +335,12 @@ class TestStack:
             _, *steps = played(env, np.zeros(2, np.float32))
             assert [info["critical"] for *_, info in steps] == [False, True, False, True, False]
 
-    def test_two_of_a_kind_tell_of_both(self):
-        only_9 = AT_1_AND_3.moved_to([[9.0, 0, 0], [8.0, 0, 0]])
-        _, *steps = played(LLMActionOverride(LLMActionOverride(Echo(), AT_1_AND_3), only_9), np.zeros(2, np.float32))
-        assert [info["action_overridden"] for *_, info in steps] == [False, True, False, True, False]
+    def test_a_second_one_is_refused(self):
+        env = gym.wrappers.OrderEnforcing(LLMActionOverride(Echo(), AT_1_AND_3))
+        with pytest.raises(ValueError, match="has an LLMActionOverride already"):
+            LLMActionOverride(env, AT_1_AND_3)
+
+    def test_two_rewarders_add_up(self):
         env = CriticalStateRewarder(CriticalStateRewarder(Echo(), AT_1_AND_3, alpha=0.5), AT_1_AND_3, alpha=0.25)
         _, *steps = played(env, np.zeros(2, np.float32))
         assert [info["llm_reward"] for *_, info in steps] == [reward for _, reward, *_ in steps] == [0, 0.75, 0, -0.375, 0]
@@ -359,14 +361,27 @@ class TestStack:
         assert (env.env.silent, env.env.counts) == ({0}, (5, 1))
         assert (env.unwrapped.silent, env.unwrapped.counts) == (True, {"mine": 1})
 
-    def test_of_two_tables_the_outer_one_names_the_entry_where_it_has_one(self):
+    def test_of_two_tables_that_of_the_override_names_the_entry(self):
         only_3 = AT_1_AND_3.moved_to([[3.0, 0, 0], [9.0, 0, 0]])
-        for outer, inner, entries in (
-            (CriticalStateRewarder, LLMActionOverride, [-1, 0, -1, 0, -1]),
-            (LLMActionOverride, CriticalStateRewarder, [-1, 0, -1, 0, -1]),
+        for env, entries in (
+            (CriticalStateRewarder(LLMActionOverride(Echo(), AT_1_AND_3), only_3), [-1, 0, -1, 1, -1]),
+            (LLMActionOverride(CriticalStateRewarder(Echo(), only_3), AT_1_AND_3), [-1, 0, -1, 1, -1]),
+            (CriticalStateRewarder(LLMActionOverride(Echo(), only_3), AT_1_AND_3), [-1, -1, -1, 0, -1]),
+            (LLMActionOverride(CriticalStateRewarder(Echo(), AT_1_AND_3), only_3), [-1, -1, -1, 0, -1]),
+            (CriticalStateRewarder(CriticalStateRewarder(Echo(), AT_1_AND_3), only_3), [-1, 0, -1, 0, -1]),
         ):
-            _, *steps = played(outer(inner(Echo(), AT_1_AND_3), only_3), np.zeros(2, np.float32))
+            _, *steps = played(env, np.zeros(2, np.float32))
             assert [info["critical_entry"] for *_, info in steps] == entries
+
+    def test_entries_that_one_of_the_tables_lacks_silence_none(self):
+        one = CriticalStates([[3.0, 0, 0]], [[0.5, 0.5]], [1.0], scale=np.ones(3), tolerance=0.1)
+        for env in (
+            CriticalStateRewarder(LLMActionOverride(Echo(), one), AT_1_AND_3),
+            CriticalStateRewarder(LLMActionOverride(Echo(), AT_1_AND_3), one),
+        ):
+            with pytest.raises(ValueError, match="0 to 0, got"):
+                env.silent = {1}
+            assert env.silent == env.env.silent == frozenset()
 
 
 def make_stack(steps):

@@ -125,6 +125,9 @@ def test_a_stack_with_names_can_be_rebuilt_from_its_spec():
 def test_bad_input(tmp_path):
     with pytest.raises(TypeError, match="needs a Box action space of floats"):
         PriorAdvice(gym.make("CartPole-v1"), PUSHES)
+    for priors in (["Pendulum-v1"], {"a": "Pendulum-v1"}):
+        with pytest.raises(TypeError, match="priors must be a shipped name, a folder, or policies that can be called"):
+            make(priors)
     with pytest.raises(ValueError, match="at least one policy"):
         make({})
     with pytest.raises(ValueError, match="no candidates at"):

@@ -118,6 +118,16 @@ def test_a_checkpoint_goes_on():
     assert a.verdict() == b.verdict()
 
 
+def test_a_checkpoint_is_all_there_is():
+    competition = PriorCompetition(["a"])
+    competition.record(None, 1.0)
+    before = competition.state()
+    competition.begin_learning()
+    competition.record(None, 3.0)
+    competition.load_state(before)
+    assert competition.state() == before
+
+
 def test_a_candidate_can_be_withdrawn():
     competition = PriorCompetition(["a", "b"])
     competition.drop("a", "it failed")
@@ -125,7 +135,7 @@ def test_a_candidate_can_be_withdrawn():
     assert competition.alive == ["b"]
 
 
-@pytest.mark.parametrize("candidates", [[], ["a", "a"]])
+@pytest.mark.parametrize("candidates", [[], ["a", "a"], "ab"])
 def test_bad_candidates(candidates):
     with pytest.raises(ValueError, match="candidates must be names"):
         PriorCompetition(candidates)

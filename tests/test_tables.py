@@ -121,12 +121,12 @@ class TestSilence:
         lookup = GuidanceLookup(self.TWO, Echo(), None, 0)
         assert lookup.look(np.eye(3)[1], {})[1] == 0.0
         assert lookup.entry == 1
-        lookup.silence([1])
+        lookup.silent = frozenset({1})
         assert lookup.count() is not None
         assert lookup.look(np.eye(3)[1], {}) is None
         assert (lookup.entry, lookup.count()) == (-1, None)
         assert lookup.look(np.eye(3)[0], {})[1] == 1.0
         assert lookup.entry == 0
-        lookup.silence([])
+        lookup.silent = frozenset()
         assert lookup.look(np.eye(3)[1], {}) is not None
         assert lookup.hit_count == 1

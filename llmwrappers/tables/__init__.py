@@ -109,16 +109,11 @@ class GuidanceLookup:
         self.entry, self.advice = -1, None
         self.silent: frozenset[int] = frozenset()
 
-    def silence(self, entries: Iterable[int]) -> None:
-        """Makes these entries silent from the next observation on, and no others.
-
-        Raises:
-            ValueError: there is no such entry
-        """
-        silent, size = frozenset(entries), entry_count(self.guidance)
-        if not silent <= frozenset(range(size)):
-            raise ValueError(f"silent must hold entries of the guidance, 0 to {size - 1}, got {sorted(silent)}")
-        self.silent = silent
+    def require_entries(self, entries: frozenset[int]) -> None:
+        """Raises a ValueError if there is an entry that the guidance does not have."""
+        size = entry_count(self.guidance)
+        if not entries <= frozenset(range(size)):
+            raise ValueError(f"silent must hold entries of the guidance, 0 to {size - 1}, got {sorted(entries)}")
 
     def look(self, observation: Any, info: dict[str, Any]) -> tuple[Any, float] | None:
         """Returns, and keeps, the advice at an observation; None where its entry is silent."""
@@ -201,14 +196,19 @@ class GuidedWrapper(gym.Wrapper):
 
     @property
     def silent(self) -> frozenset[int]:
-        """The entries that do not speak, as if they were not critical; setting it sets that of a wrapper below, too."""
+        """The entries that do not speak from the next observation on, as if they were not critical.
+
+        Setting it sets that of a wrapper below, too, which has the same table; what one does not have, none takes.
+        """
         return self._lookup.silent
 
     @silent.setter
     def silent(self, entries: Iterable[int]):
-        self._lookup.silence(entries)
+        entries = frozenset(entries)
+        self._lookup.require_entries(entries)
         if (below := self._below()) is not None:
-            below.silent = self._lookup.silent
+            below.silent = entries
+        self._lookup.silent = entries
 
     def _below(self) -> "GuidedWrapper | None":
         """The next wrapper of this kind; not whatever else has attributes of these names."""
