@@ -199,7 +199,7 @@ class CriticalStates:
         flat = _rows(_finite(observations, "observations"))
         if flat.shape[1] != self.scale.size:
             raise ValueError(f"observations must have {self.scale.size} entries each, got shape {np.shape(observations)}")
-        matching = int(np.ceil(hit_rate * len(flat) - 1e-9))  # 0.07 times 100 is 7.000000000000001
+        matching = max(1, int(np.ceil(hit_rate * len(flat) - 1e-9)))  # 0.07 times 100 is 7.000000000000001
         distances = np.sort([self._distances(row).min() for row in flat])
         tolerance = max(float(distances[matching - 1]), SMALLEST_TOLERANCE)
         reached = float(np.mean(distances <= tolerance))

@@ -186,6 +186,7 @@ class TestCalibration:
         observations = np.random.default_rng(7).standard_normal((100, 4))
         assert 0.07 * 100 > 7  # by rounding alone
         assert table().calibrated(observations, 0.07).hit_rate(observations) == pytest.approx(7 / 100)
+        assert table().calibrated(observations, 1e-12).hit_rate(observations) == pytest.approx(1 / 100)
 
     def test_where_many_are_equally_near_all_of_them_match(self):
         states = table()
