@@ -41,6 +41,9 @@ from llmwrappers.policy_meter import MAX_LIGHT, Meter, size_of
 MAX_UNCOUNTED_WORK = 1000
 """A helper function with more work than this counts it at each call; that of a smaller one is part of its caller's."""
 OWN_FORM = ("range", "int", "round", "pow", "sum", "map", "enumerate", "zip", "reversed")
+LAZY_FORMS = {f"tested {name}": f"tested lazy {name}" for name in ("map", "enumerate", "zip", "reversed")}
+# As large as their arguments say, like CREATIONS.
+SIZED = ("np.eye", "np.identity", "np.broadcast_to", "np.diag", "np.repeat", "np.tile", "np.select")
 
 
 def compile_policy(source: str, flat: bool = True) -> tuple[types.CodeType, frozenset[str]]:
@@ -69,7 +72,8 @@ class BoundedPolicy:
 
     def __init__(self, source: str, action_shape: tuple[int, ...] | None):
         self.source, self.action_shape = source, action_shape
-        self._flat, self._general = _run_top_level(*compile_policy(source)), None
+        self._flat = _run_top_level(*compile_policy(source))
+        self._general: tuple[Callable, Meter] | PolicyRejected | None = None
 
     def __call__(self, observation: np.ndarray | dict[str, Any]) -> np.ndarray:
         """Returns the action (float64) at an observation of float64 arrays, which is the policy's to write into.
@@ -81,8 +85,7 @@ class BoundedPolicy:
             policy, meter = self._flat
             meter.reset(observation.size)
         else:
-            self._general = self._general or _run_top_level(*compile_policy(self.source, flat=False))
-            policy, meter = self._general
+            policy, meter = self._for_any_observation()
             meter.reset(
                 max(map(np.size, observation.values()), default=1) if isinstance(observation, dict) else observation.size
             )
@@ -104,11 +107,23 @@ class BoundedPolicy:
             raise PolicyFault(f"the policy returned {action}")
         return action
 
+    def _for_any_observation(self) -> tuple[Callable, Meter]:
+        """The program without what is known of vectors, made when it is first needed."""
+        if self._general is None:
+            try:
+                self._general = _run_top_level(*compile_policy(self.source, flat=False))
+            except PolicyRejected as rejected:
+                self._general = rejected
+        if isinstance(self._general, PolicyRejected):
+            raise PolicyFault(f"for observations that are no vectors the policy is refused: {self._general}")
+        return self._general
+
 
 def _run_top_level(code: types.CodeType, names: Iterable[str]) -> tuple[Callable, Meter]:
     """Runs the top level of a compiled program; returns its ``policy`` and the meter to reset before each call."""
     meter = Meter()
     known = {**FUNCTIONS, **BUILTINS, **meter.tested_forms(), **{f"dtype {name}": dtype for name, dtype in DTYPES.items()}}
+    known["dtype of"] = _dtype_of
     namespace: dict[str, Any] = {
         "__builtins__": {"__import__": _import_numpy},
         **{name: known[name] for name in names if name in known},
@@ -125,6 +140,12 @@ def _run_top_level(code: types.CodeType, names: Iterable[str]) -> tuple[Callable
         raise PolicyRejected(_line_of(error), f"its top level fails: {reason}") from None
     meter.base = meter.weight
     return namespace["policy"], meter
+
+
+def _dtype_of(array: Any) -> Any:
+    """The dtype of an array, or that of its kind among those that may be written."""
+    dtype = array.dtype.type
+    return dtype if dtype in DTYPES.values() else {"f": float, "i": int, "u": int, "b": bool}[array.dtype.kind]
 
 
 def _import_numpy(name: str, *arguments: Any) -> Any:
@@ -229,7 +250,10 @@ class _Bounds(ast.NodeTransformer):
         )
 
     def visit_Assign(self, node: ast.Assign):
+        starred = any(isinstance(inner, ast.Starred) for target in node.targets for inner in ast.walk(target))
         self.generic_visit(node)
+        if starred:  # as long a list as the value
+            node.value = self._tested("value", node.value, node.value)
         return self._assignment(node)
 
     def _assignment(self, node: ast.Assign) -> ast.stmt:
@@ -275,17 +299,23 @@ class _Bounds(ast.NodeTransformer):
             return self._tested("item", node, node.value, _as_value(node.slice))
         return node
 
-    def visit_List(self, node: ast.List):
-        starred = isinstance(node.ctx, ast.Load) and any(isinstance(element, ast.Starred) for element in node.elts)
+    def visit_List(self, node: ast.List | ast.Tuple):
+        starred = any(isinstance(element, ast.Starred) for element in node.elts)
+        long = isinstance(node.ctx, ast.Load) and (starred or len(node.elts) > MAX_LIGHT)
         self.generic_visit(node)
-        return self._tested("value", node, node) if starred else node
+        return self._tested("value", node, node) if long else node
 
-    def visit_Tuple(self, node: ast.Tuple):
-        starred = isinstance(node.ctx, ast.Load) and any(isinstance(element, ast.Starred) for element in node.elts)
+    visit_Tuple = visit_List
+
+    def visit_Starred(self, node: ast.Starred):
         self.generic_visit(node)
-        return self._tested("value", node, node) if starred else node
+        if isinstance(node.ctx, ast.Load):
+            node.value = self._tested("value", node.value, node.value)
+        return node
 
     def visit_Call(self, node: ast.Call):
+        if is_dtype(node):
+            return node
         safe = self._safe_call(node)
         arguments = [argument for argument in node.args if not is_dtype(argument)]
         self.generic_visit(node)
@@ -302,7 +332,7 @@ class _Bounds(ast.NodeTransformer):
             return self._tested(name, node, *node.args, keywords=node.keywords)
         if name in SMALL:
             return self._tested("small call", node, node.func, *node.args, keywords=node.keywords)
-        if name in CREATIONS or name in ("np.eye", "np.identity", "np.broadcast_to", "np.diag", "np.repeat", "np.tile"):
+        if name in CREATIONS or name in SIZED:
             return self._tested("creation", node, node.func, *node.args, keywords=node.keywords)
         return self._tested("call", node, node.func, *node.args, keywords=node.keywords)
 
@@ -313,7 +343,7 @@ class _Bounds(ast.NodeTransformer):
         if any(isinstance(value, ast.Starred) for value in values):
             return False
         if isinstance(node.func, ast.Attribute):
-            harmless = FLAT_METHODS | REDUCING_METHODS | {"item", "tolist", "fill"}
+            harmless = FLAT_METHODS | REDUCING_METHODS | {"fill"}
             harmless -= set() if self._rounds_to_few(node, 0) else {"round"}
             return plain and self._of(node.func.value) in PLAINS and node.func.attr in harmless
         assert isinstance(node.func, ast.Name)
@@ -353,19 +383,36 @@ class _Bounds(ast.NodeTransformer):
         return few and not node.keywords
 
     def visit_For(self, node: ast.For):
-        work = sum(map(self._work, node.body))
+        work, changes = sum(map(self._work, node.body)), any(map(self._changes, node.body))
         self.generic_visit(node)
-        node.iter = self._loop(node.iter, work)
+        node.iter = self._loop(node.iter, work, changes)
         return node
 
-    def _loop(self, iterable: ast.expr, work: int) -> ast.expr:
-        return self._tested("growing loop" if self.lists_grow else "loop", iterable, iterable, ast.Constant(work))
+    def _loop(self, iterable: ast.expr, work: int, changes: bool) -> ast.expr:
+        """What a loop runs over; ``changes``: it may do something to that meanwhile, and then sees it."""
+        form = "growing loop" if self.lists_grow else "loop"
+        match iterable:
+            case ast.Call(func=ast.Name(id=name) as function) if changes and name in LAZY_FORMS:
+                function.id, form = LAZY_FORMS[name], "lazy loop"
+        return self._tested(form, iterable, iterable, ast.Constant(work))
+
+    def _changes(self, node: ast.AST) -> bool:
+        """Whether a piece of code may do something to a list or an array."""
+        for inner in ast.walk(node):
+            match inner:
+                case ast.AugAssign(target=target) if self._of(target) not in NUMBERS:
+                    return True
+                case ast.Subscript(ctx=ast.Store()) | ast.Attribute(attr="append" | "extend" | "insert" | "fill"):
+                    return True
+                case ast.Name(id=name) if name in self.kinds.functions:
+                    return True
+        return False
 
     def visit_ListComp(self, node: ast.ListComp | ast.GeneratorExp):
-        work = self._work(node)
+        work, changes = self._work(node), self._changes(node)
         self.generic_visit(node)
         for generator in node.generators:
-            generator.iter = self._loop(generator.iter, work)
+            generator.iter = self._loop(generator.iter, work, changes)
         return self._tested("list", node, node) if isinstance(node, ast.ListComp) else node
 
     visit_GeneratorExp = visit_ListComp

@@ -128,7 +128,8 @@ class Kinds:
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             return NUMBER
         value = node.operand if isinstance(node, ast.UnaryOp) else node
-        assert isinstance(value, ast.Constant)
+        if not isinstance(value, ast.Constant):
+            return ANY
         return {float: SCALAR, int: INTEGER, bool: NUMBER}.get(type(value.value), ANY)
 
     def _settle(self) -> bool:
@@ -291,11 +292,13 @@ class Kinds:
         def of(child: ast.expr) -> Kind:
             return self._kind(function, child)
 
+        if is_dtype(node):
+            return ANY
         match node:
             case ast.Constant():
                 return self._constant(node)
             case ast.Name(id=name):
-                return ANY if is_dtype(node) else self._lookup(function, name)
+                return self._lookup(function, name)
             case ast.BinOp(left=left, op=op, right=right):
                 return self._operation(op, of(left), of(right))
             case ast.UnaryOp(op=op, operand=operand):
@@ -474,7 +477,9 @@ class Kinds:
         if name == "enumerate" and kinds:
             return self._made("list", node, ("tuple", INTEGER, self.element(first)))
         if name == "zip" and kinds:
-            return self._made("list", node, ("tuple", *map(self.element, kinds)))
+            inner = ("tuple", *map(self.element, kinds))
+            # A zip of zips of zips would be as wide as the product of their widths.
+            return self._made("list", node, inner if _width(inner) <= MAX_WIDTH else self._anything(inner))
         if name in BUILTINS:
             return self._anything(*given)
         if name in ELEMENTWISE and (name != "np.where" or len(kinds) == 3):

@@ -21,6 +21,7 @@ MAX_DEPTH = 100
 MAX_CALLS = 30
 MAX_INTEGER = 2**62
 MAX_SIZE = 10_000
+MAX_STRING = 256
 
 
 class PolicyRejected(ValueError):
@@ -126,6 +127,7 @@ POSITIONAL |= dict.fromkeys(
 POSITIONAL |= dict.fromkeys(_numpy("clip where arange linspace interp average select digitize swapaxes trapezoid convolve"), 3)
 POSITIONAL |= dict.fromkeys(_numpy("allclose isclose"), 4) | dict.fromkeys(_numpy("atleast_1d atleast_2d"), MAX_NODES)
 CONSUMERS = ("sum", "any", "all", "min", "max", "list", "tuple", "sorted", "enumerate", "zip")
+ANNOTATIONS = ("typing", "__future__", "collections.abc", "numpy.typing")  # modules for what is dropped
 MODULES = {"numpy": "np", "math": "math", "numpy.linalg": "np.linalg"}
 METHODS = _words(
     "sum mean std var min max argmin argmax any all dot clip copy astype reshape ravel flatten tolist item squeeze transpose "
@@ -146,6 +148,7 @@ DTYPES: dict[str, Any] = {
     "float32": np.float32,
     "int64": int,
     "int32": int,
+    "int8": np.int8,
 }
 OPERATORS: dict[type[ast.operator], Callable] = {
     ast.Add: operator.add,
@@ -294,11 +297,13 @@ class _Checker:
         match node:
             case ast.Import(names=names):
                 for alias in names:
+                    if alias.name in ANNOTATIONS:
+                        continue  # the names stay unknown
                     if alias.name not in MODULES or ("." in alias.name and alias.asname is None):
                         raise PolicyRejected(node.lineno, f"import of {alias.name!r}; only numpy and math are allowed")
                     self._import(node, alias.asname or alias.name, MODULES[alias.name])
-            case ast.ImportFrom(module="typing" | "__future__" | "collections.abc", level=0):
-                pass  # for annotations, which are gone: the names stay unknown
+            case ast.ImportFrom(module=module, level=0) if module in ANNOTATIONS:
+                pass
             case ast.ImportFrom(module=module, names=names, level=level):
                 if module not in MODULES or level:
                     raise PolicyRejected(node.lineno, f"import of {module!r}; only numpy and math are allowed")
@@ -363,9 +368,8 @@ class _Checker:
                 if arguments.vararg or arguments.kwarg:
                     raise PolicyRejected(line, "*args and **kwargs are not allowed")
                 for default in (*arguments.defaults, *(value for value in arguments.kw_defaults if value)):
-                    value = default.operand if isinstance(default, ast.UnaryOp) else default
-                    if not isinstance(value, ast.Constant):
-                        raise PolicyRejected(line, "default values must be constants")
+                    if not all(map(self._is_constant, default.elts if isinstance(default, ast.Tuple) else (default,))):
+                        raise PolicyRejected(line, "default values must be constants, or tuples of them")
             case ast.Name(id=name) | ast.arg(arg=name):
                 self._check_name(name, line)
             case ast.Constant(value=value):
@@ -373,8 +377,6 @@ class _Checker:
                     raise PolicyRejected(line, f"the constant {value!r} is not allowed")
                 if isinstance(value, int) and abs(value) > MAX_INTEGER:
                     raise PolicyRejected(line, "an integer this large is not allowed; write it as a float")
-                if isinstance(value, str) and len(value) > MAX_SIZE:
-                    raise PolicyRejected(line, "a string this long is not allowed")
             case ast.Attribute(ctx=ast.Store()):
                 raise PolicyRejected(line, "attributes cannot be assigned")
             case ast.BinOp(op=ast.LShift() | ast.RShift() as op) | ast.AugAssign(op=ast.LShift() | ast.RShift() as op):
@@ -388,13 +390,23 @@ class _Checker:
             case ast.comprehension(is_async=1):
                 raise PolicyRejected(None, "async is not allowed")
             case ast.For(target=target) | ast.comprehension(target=target):
-                if any(isinstance(inner, ast.Subscript | ast.Attribute) for inner in ast.walk(target)):
+                if any(isinstance(inner, ast.Subscript | ast.Attribute | ast.Starred) for inner in ast.walk(target)):
                     raise PolicyRejected(target.lineno, "a loop must run over plain names")
             case ast.keyword(arg=None):
                 raise PolicyRejected(line, "**arguments are not allowed")
             case ast.Assign(targets=targets):
                 if any(isinstance(target, ast.Starred) for target in targets):
                     raise PolicyRejected(line, "a starred name needs others beside it")
+
+    def _is_constant(self, node: ast.expr) -> bool:
+        match node:
+            case ast.UnaryOp(operand=operand):
+                return self._is_constant(operand)
+            case ast.Attribute(value=ast.Name(id=module), attr=name):
+                return f"{self.aliases.get(module)}.{name}" in CONSTANTS
+            case ast.Name(id=name):
+                return self.aliases.get(name) in CONSTANTS
+        return isinstance(node, ast.Constant)
 
     def _check_name(self, name: str, line: int | None) -> None:
         if not name.isascii():
@@ -462,6 +474,11 @@ class _Names(ast.NodeTransformer):
             return ast.copy_location(ast.Pass(), node)
         return self.generic_visit(node)
 
+    def visit_Constant(self, node: ast.Constant):
+        if isinstance(node.value, str) and len(node.value) > MAX_STRING:  # a docstring is gone already
+            raise PolicyRejected(node.lineno, f"a string of more than {MAX_STRING} characters is not allowed")
+        return node
+
     def visit_Name(self, node: ast.Name):
         if isinstance(node.ctx, ast.Store) or node.id in self.assigned:
             return node
@@ -515,8 +532,9 @@ class _Names(ast.NodeTransformer):
             case _:
                 raise PolicyRejected(node.lineno, "only a function that is named can be called")
         name = function.id if isinstance(function, ast.Name) else ""
-        if name in ("np.array", "np.asarray", "np.zeros", "np.ones", "np.empty"):
-            node.args[1:2] = [self._dtype(argument) for argument in node.args[1:2]]
+        if name in ("np.array", "np.asarray", "np.zeros", "np.ones", "np.empty", "np.full"):
+            place = slice(2, 3) if name == "np.full" else slice(1, 2)
+            node.args[place] = [self._dtype(argument) for argument in node.args[place]]
         if sum(not is_dtype(argument) for argument in node.args) > POSITIONAL.get(name, MAX_NODES):
             raise PolicyRejected(node.lineno, f"{name} takes at most {POSITIONAL[name]} arguments by position here")
         for argument in (*node.args, *(keyword.value for keyword in node.keywords)) if name in NUMPY else ():
@@ -556,18 +574,20 @@ class _Names(ast.NodeTransformer):
         return None
 
     def _dtype(self, node: ast.expr) -> ast.expr:
-        """A dtype is one of a few, whichever way it is written, or that of an array."""
+        """A dtype is one of a few, whichever way it is written, or that of a variable."""
         match node:
+            case ast.Attribute(attr="dtype", value=ast.Name(id=name) as array) if name in self.assigned:
+                return ast.copy_location(ast.Call(ast.Name("dtype of", ast.Load()), [array], []), node)
             case ast.Constant(value=str(name)) | ast.Name(id=name) if name in DTYPES and name not in self.assigned:
                 pass
             case ast.Attribute(attr=name) if (dotted := self._dotted(node)) and dotted.startswith("np."):
                 name = dotted.removeprefix("np.").removesuffix("_")
-            case ast.Attribute(attr="dtype") | ast.Constant(value=None):
-                name = "float"  # every array here is one of floats, or was made from one
+            case ast.Constant(value=None):
+                name = "float"
             case _:
                 name = None
         if name not in DTYPES:
-            raise PolicyRejected(node.lineno, f"the dtype must be one of {', '.join(DTYPES)}")
+            raise PolicyRejected(node.lineno, f"the dtype must be one of {', '.join(DTYPES)}, or that of a variable")
         return ast.copy_location(ast.Name(f"dtype {name}", ast.Load()), node)
 
 
@@ -575,4 +595,5 @@ _MAPPED = _words("float int abs bool")
 
 
 def is_dtype(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and node.id.startswith("dtype ")
+    name = node.func if isinstance(node, ast.Call) else node
+    return isinstance(name, ast.Name) and name.id.startswith("dtype ")

@@ -4,7 +4,7 @@ import ast
 import math
 import operator
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -143,9 +143,18 @@ class Meter:
 
     def tested_forms(self) -> dict[str, Callable]:
         """Returns the tested forms by the names that a compiled program calls them by."""
+        # As lists, but where a loop begins with them: nothing then holds an iterator that could be wound into itself.
+        lazy: dict[str, Callable] = {
+            "map": lambda function, *values: map(function, *map(self._value, values)),
+            "enumerate": lambda values, start=0: enumerate(self._value(values), start),
+            "zip": lambda *values, strict=False: zip(*map(self._value, values), strict=strict),
+            "reversed": lambda values: reversed(self._value(values)),
+        }
         forms: dict[str, Callable] = {
+            **{f"lazy {name}": form for name, form in lazy.items()},
             "loop": self._loop,
             "growing loop": self._growing_loop,
+            "lazy loop": self._each,
             "entry": self.spend,
             "value": self._value,
             "list": self._list,
@@ -166,11 +175,7 @@ class Meter:
             "round": self._round,
             "pow": lambda base, exponent: self._binary(operator.pow, base, exponent),
             "sum": self._sum,
-            "map": lambda function, *values: list(map(function, *map(self._value, values))),
-            # As lists: nothing then holds an iterator that could be wound into itself.
-            "enumerate": lambda values, start=0: list(enumerate(self._value(values), start)),
-            "zip": lambda *values, strict=False: list(zip(*map(self._value, values), strict=strict)),
-            "reversed": lambda values: list(reversed(self._value(values))),
+            **{name: lambda *values, f=f, **named: list(f(*values, **named)) for name, f in lazy.items()},
             **{name: lambda x, function=function: _integer(function(x)) for name, function in ROUNDINGS.items()},
         }
         for node, function in OPERATORS.items():
@@ -243,7 +248,7 @@ class Meter:
             return self._loop(iterable, work)
         return self._each(iterable, work)
 
-    def _each(self, values: list, work: int) -> Iterator[Any]:
+    def _each(self, values: Iterable[Any], work: int) -> Iterator[Any]:
         for value in values:
             self.spend(work)
             yield value
@@ -290,6 +295,9 @@ class Meter:
     def _in_place(self, function: Callable, a: Any, b: Any) -> Any:
         if type(a) in (list, dict):
             self._require_own(a)
+            size_of(b)  # which ends, as the search for a cycle then does
+            for item in b.values() if type(b) is dict else b if type(b) in (list, tuple) else ():
+                _require_no_cycle(a, item)
         return self._binary(function, a, b)
 
     def _require_own(self, container: Any) -> None:
@@ -314,7 +322,7 @@ class Meter:
         sequences = [value for value in (a, b) if type(value) in (list, tuple, str)]
         if sequences and function in _TIMES and len(sequences) == 1:
             times = b if sequences[0] is a else a
-            if isinstance(times, int | np.integer) and int(times) * max(size_a, size_b) > MAX_SIZE:
+            if isinstance(times, int | np.integer) and int(times) * len(sequences[0]) > MAX_SIZE:
                 raise _too_large()
         if type(a) is str and function in _MODULOS:
             raise PolicyFault("strings cannot be formatted")
@@ -330,9 +338,9 @@ class Meter:
     @staticmethod
     def _broadcast_fits(function: Callable, a: Any, b: Any) -> None:
         """Raises if the result of an operator on two arrays would be too large."""
-        shape_a, shape_b = np.shape(a), np.shape(b)
         if type(a) is type(b) and type(a) in (list, tuple):
             return  # joined or compared, not computed with
+        shape_a, shape_b = np.shape(a), np.shape(b)
         if function in _MATRIX_PRODUCTS:
             if size_of(a) * size_of(b) // max((*shape_a[-1:], 1)) > 100 * MAX_SIZE:
                 raise _too_large()
@@ -419,6 +427,9 @@ class Meter:
 
 def _created_size(function: Callable, *given: Any, **named: Any) -> float:
     """How many elements a creation makes, at most."""
+    if function is np.select:  # of all that is in the two lists, and the default
+        parts = [*(part for values in given[:2] for part in values), *given[2:], *named.values()]
+        return math.prod(np.broadcast_shapes(*map(np.shape, parts)))
     first, *others = (*given, *(named.pop(name) for name in ("start", "stop") if name in named))
 
     def magnitudes(value: Any) -> np.ndarray:

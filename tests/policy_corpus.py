@@ -149,7 +149,7 @@ _EXPRESSIONS = "\n".join(
 )
 
 # Characters that are better not written down as they are; Python reads the letters as those of "open" and "t".
-_CHARACTERS = {"<0>": "\0", "<surrogate>": "\ud800", "<open>": "\uff4f\uff50\uff45\uff4e", "<t>": "\uff54"}
+_CHARACTERS = {"<0>": "\0", "<surrogate>": "\ud800", "<open>": "\uff4f\uff50\uff45\uff4e", "<t>": "\uff54", "<long>": "s" * 257}
 _STATEMENTS = r"""
 #: import_os: refused
 import os
@@ -467,6 +467,18 @@ def policy(obs):
 #: differences_of_differences: refused
 def policy(obs):
     return np.diff(obs, n=10**15)
+#: long_string: refused
+def policy(obs):
+    s = '<long>'
+    return [len(s[1:])]
+#: starred_name_of_a_loop: refused
+def policy(obs):
+    for a, *b in [range(10000)] * 8:
+        pass
+    return [0.0]
+#: dtype_of_a_call: refused
+def policy(obs):
+    return np.zeros(1, dtype=np.ones(1).dtype)
 #: map_of_an_import: refused
 from numpy import zeros as abs
 def policy(obs):
@@ -499,8 +511,90 @@ _REPEATED = {
     "<SINCS>": f"({'np.sinc(z), ' * 900})",
     "<MORE>": "z + 1.0, " * 20,
     "<NEGATED>": "-z, " * 150,
+    "<ZEROS>": "0, " * 8000,
+    "<SLICES>": "t[1:], " * 20,
+    "<STARS>": ", ".join(["*r"] * 1000),
+    "<VIEWS>": "(-z)[:1], " * 100,
 }
 _BOUNDED = r"""
+#: integer_of_an_array: bounded
+def policy(obs):
+    x = np.full(1, -1e300).astype(int).item() - 1
+    for i in range(30):
+        x = x * x
+    return [0.0]
+#: integer_of_an_array_in_a_list: bounded
+def policy(obs):
+    x = np.full(1, -1e300).astype(int).tolist()[0] - 1
+    z = np.array([x, 0])
+    z[0] = z
+    z[1] = [1.5] * 4500
+    return [0.0]
+#: select_of_many_axes: bounded
+def policy(obs):
+    conditions = [np.zeros((1,) * i + (42,) + (1,) * (4 - i)) > 1 for i in range(5)]
+    return [np.select(conditions, [1.0] * 5).size]
+#: select_of_a_long_default: bounded
+def policy(obs):
+    return [np.select([np.zeros((999, 1)) > 1], [0.0], [1.0] * 9999).size]
+#: unpacked_ranges: bounded
+def policy(obs):
+    r = range(10000)
+    k = ()
+    for i in range(3000):
+        a, *b = r
+        k = (k, b)
+    return [0.0]
+#: slices_of_a_long_tuple: bounded
+def policy(obs):
+    t = (<ZEROS>)
+    k = ()
+    for i in range(500):
+        k = (k, <SLICES>)
+    return [0.0]
+#: array_by_a_long_literal: bounded
+def policy(obs):
+    z = obs[[<ZEROS>]]
+    k = ()
+    for i in range(90):
+        k = (k, <NEGATED>)
+    return [0.0]
+#: index_of_many_slices: bounded
+def policy(obs):
+    return obs[0:1, <ZEROS>]
+#: starred_ranges: bounded
+def f(a):
+    return a
+def policy(obs):
+    r = range(10000)
+    return f(<STARS>)
+#: cycle_in_place: bounded
+def policy(obs):
+    z = np.zeros(10000)
+    a = [<VIEWS>]
+    a += [a]
+    return [0.0]
+#: cycle_in_a_dict_in_place: bounded
+def policy(obs):
+    z = np.zeros(10000)
+    d = {'a': [<VIEWS>]}
+    d |= [('b', d)]
+    return [0.0]
+#: enumerated_while_it_grows: bounded
+def policy(obs):
+    a = [0.0]
+    for i, x in enumerate(a):
+        a.append(x)
+    return a
+#: mapped_while_it_grows: bounded
+def f(a):
+    a.append(1.0)
+    return 0.0
+def policy(obs):
+    a = [obs[0]]
+    for x in map(float, a):
+        f(a)
+    return a
 #: builtin_name_from_another_function: bounded
 def f():
     pow = 0
@@ -1228,6 +1322,9 @@ def _chain(n: int) -> str:
 _HELPERS = "".join(f"def f{i}(x):\n    return f{i - 1}(x) + f{i - 1}(x)\n" for i in range(1, 28))
 _WIDE = "def policy(obs):\n    t = ({})\n    u = ({})\n    v = ({})\n    return [1.0]\n"
 _GENERATED_BOUNDED = {
+    "zips_of_zips": "def policy(obs):\n    a = [1.0]\n"
+    + "".join(f"    {x} = zip({', '.join(y * 1000)})\n" for x, y in ("pa", "qp", "rq", "sr"))
+    + "    return [0.0]\n",
     "tree_of_helpers": "def f0(x):\n    return x\n" + _HELPERS + "def policy(obs):\n    return [f27(obs[0])]\n",
     "tree_of_generators": "def policy(obs):\n    g0 = (x for x in obs)\n"
     + "".join(f"    g{i} = (x for y in range(100) for x in list(g{i - 1}))\n" for i in range(1, 30))
@@ -1245,6 +1342,33 @@ _GENERATED_BOUNDED = {
 # -------------------------------------------------------------------------------------------------------------- legitimate
 
 _LEGITIMATE = r'''
+#: defaults: 3 2
+from __future__ import annotations
+
+import math as m
+import typing as t
+from math import pi
+
+import numpy as np
+import numpy.typing as npt
+from numpy.typing import NDArray
+
+
+def limited(x: float, low: float = -np.inf, high: float = m.pi, bounds: t.Any = (-1.0, +pi, None)) -> NDArray:
+    return np.clip(x, max(low, bounds[0]), min(high, bounds[1]))
+
+
+def policy(obs: npt.NDArray) -> npt.NDArray:
+    return np.array([limited(obs[0]), limited(9.0 * obs[1], low=0.5)])
+#: smoothed_in_place: 4 4
+import numpy as np
+
+
+def policy(obs):
+    action = obs.copy()
+    for i, x in enumerate(action[:-1]):
+        action[i + 1] += 0.5 * x
+    return action
 #: proportional: 3 1
 def policy(obs):
     return [-0.5 * obs[1]]
@@ -1700,6 +1824,54 @@ def policy(obs):
 # ----------------------------------------------------------------------------------------------------------------- quirks
 
 _QUIRKS = """
+#: enumerate_sees_what_changes_in_the_loop: -
+    a = [0.5, 0.0, 0.0]
+    for i, x in enumerate(a):
+        if i + 1 < len(a):
+            a[i + 1] += 0.5 * x
+    return a
+#: enumerate_of_an_array_sees_what_changes_in_the_loop: -
+    for i, x in enumerate(obs):
+        obs[(i + 1) % 3] += x
+    return obs
+#: zip_reversed_and_map_see_what_changes_in_the_loop: -
+    a, b, seen = [1.0, 2.0], [3.0, 4.0], []
+    for x, y in zip(a, b):
+        b[1] = x + y
+        a.append(y)
+        b.append(x) if len(b) < 5 else None
+        seen.append((x, y))
+    for x in reversed(a):
+        a[0] = x
+        seen.append(x)
+    for x in map(double, b):
+        b[-1] = x
+        seen.append(x)
+    return seen
+#: a_comprehension_sees_what_a_helper_changes: -
+    a = [1, 2]
+    return [(i, len(note(a))) for i, x in enumerate(a) if i < 9]
+#: enumerate_in_a_variable_is_used_twice_only_where_it_is_a_list: -
+    return [(i, x) for i, x in enumerate(list(zip(obs, reversed(obs))), 1)]
+#: the_dtype_of_a_variable: -
+    i = np.array([1, 2, 3])
+    b = obs > 0
+    return [obs.astype(i.dtype), np.ones(2, dtype=b.dtype), np.zeros(2, obs.dtype), obs[np.ones(2, dtype=i.dtype)]]
+#: dtypes_by_position: -
+    return [np.full(2, 0.5, float), np.full(2, 0.5, int), np.full((2, 1), 1, dtype=np.int8), np.ones(2, np.int8) * 100 * 2]
+#: lists_of_arrays_are_joined: -
+    return [np.zeros(60), np.ones(50)] + [np.zeros(100)]
+#: a_list_of_many: -
+    return [len([0.0] * 9999), len([[0.0, 1.0]] * 3000)]
+#: a_list_takes_itself_in_place: -
+    a = [1.0]
+    a += a
+    a += (2.0, 3.0)
+    a += list(obs[:2])
+    d = {'a': 1.0}
+    d |= {'b': 2.0}
+    d |= [('c', 3.0)]
+    return [a, d]
 #: a_loop_sees_what_is_appended_in_it: -
     q = [1.0]
     for x in q:

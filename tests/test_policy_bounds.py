@@ -385,6 +385,14 @@ def test_a_fault_names_the_line_and_what_happened(body, reason):
     assert reason in fault(body)
 
 
+def test_what_vectors_alone_allow_is_a_fault_elsewhere():
+    policy = BoundedPolicy("def policy(obs):\n    a = obs.copy()\n    a[0], a[1] = a[1], a[0]\n    return a\n", None)
+    assert policy(np.arange(3.0)).tolist() == [1.0, 0.0, 2.0]
+    for _ in range(2):
+        with pytest.raises(PolicyFault, match="no vectors the policy is refused: line 3: an element must be"):
+            policy(np.ones((2, 2)))
+
+
 def test_the_work_of_one_call_does_not_count_for_the_next():
     source = "def policy(obs):\n    n = 0.0\n    for i in range(9000):\n        n += 1.0\n    return [n]"
     policy = BoundedPolicy(source, (1,))
