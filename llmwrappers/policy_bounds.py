@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from llmwrappers.policy_kinds import ANY, FLAT, INTEGER, NUMBERS, PLAINS, SCALAR, SLICE, Kind, Kinds
+from llmwrappers.policy_kinds import ANY, FLAT, INTEGER, NUMBERS, PLAINS, SCALAR, Kind, Kinds
 from llmwrappers.policy_language import (
     BUILTINS,
     CONVERSIONS,
@@ -136,7 +136,7 @@ def _run_top_level(code: types.CodeType, names: Iterable[str]) -> tuple[Callable
                 meter.weigh(size_of(namespace[name]))
                 _freeze(namespace[name], meter)
     except Exception as error:
-        reason = _printable(f"{type(error).__name__}: {error}")
+        reason = _printable(f"{type(error).__name__}: {_text(error)}")
         raise PolicyRejected(_line_of(error), f"its top level fails: {reason}") from None
     meter.base = meter.weight
     return namespace["policy"], meter
@@ -167,9 +167,16 @@ def _freeze(value: Any, meter: Meter) -> None:
 
 def _describe(error: BaseException) -> str:
     """Says in one line what a policy raised, and in which line of its program."""
-    line, text = _line_of(error), _printable(str(error).split("\n")[0][:200])
+    line, text = _line_of(error), _printable(_text(error).split("\n")[0][:200])
     name = "" if isinstance(error, PolicyFault) else f"{type(error).__name__}: "
     return f"{'' if line is None else f'line {line}: '}{name}{text}"
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # a KeyError shows its key, which may be nested too deep
+        return "?"
 
 
 def _printable(text: str) -> str:
@@ -288,8 +295,8 @@ class _Bounds(ast.NodeTransformer):
     def visit_Subscript(self, node: ast.Subscript):
         kind, is_flat = self._of(node.slice), self._of(node.value) in PLAINS
         name = isinstance(node.slice, ast.Constant) and type(node.slice.value) is str
-        integers = isinstance(kind, tuple) and kind[0] == "list" and self.kinds.element(kind) == INTEGER
-        safe = name or kind in (INTEGER, SLICE) or (integers and is_flat)
+        slices = isinstance(node.slice, ast.Slice) and (is_flat or self._is_plain(node.slice))
+        safe = name or kind == INTEGER or slices or (is_flat and self.kinds.is_index(kind))
         self.generic_visit(node)
         if safe:
             return node
@@ -298,6 +305,11 @@ class _Bounds(ast.NodeTransformer):
         elif isinstance(node.ctx, ast.Load):  # as many elements as indices times what each of them picks
             return self._tested("item", node, node.value, _as_value(node.slice))
         return node
+
+    def _is_plain(self, node: ast.Slice) -> bool:
+        """Whether the bounds of a slice are numbers: with others a slice can be a key of a dict, which looks long for it."""
+        bounds = [bound for bound in (node.lower, node.upper, node.step) if bound]
+        return all(self._of(bound) in NUMBERS or (isinstance(bound, ast.Constant) and bound.value is None) for bound in bounds)
 
     def visit_List(self, node: ast.List | ast.Tuple):
         starred = any(isinstance(element, ast.Starred) for element in node.elts)

@@ -93,6 +93,7 @@ class Kinds:
         self.sites: list[Kind] = []  # what the lists and dicts made there hold
         self.merged: list[int] = []  # a site, or the one that it has become part of
         self.site_of: dict[ast.AST, int] = {}
+        self.ranges: set[int] = set()  # the sites where they are made
         self.of: dict[ast.expr, Kind] = {}
         for name, node in self.functions.items():
             self._declare(name, node)
@@ -156,8 +157,8 @@ class Kinds:
             first, second = self._site(a), self._site(b)
             if first != second:
                 self.merged[second] = first
-                self.sites[first] = self.join(self.sites[first], self.sites[second])
-            return (a[0], first)
+                self._raise(first, self.sites[second])
+            return (a[0], self._site(a))
         return self._anything(a, b)
 
     def _join_all(self, kinds: Iterable[Kind]) -> Kind:
@@ -200,10 +201,19 @@ class Kinds:
     def _store(self, container: Kind, inner: Kind) -> None:
         """Notes that a value is put into a list or a dict."""
         if isinstance(container, tuple) and container[0] in ("list", "dict"):
-            site = self._site(container)
-            self.sites[site] = self._shallow(self.join(self.sites[site], inner))
+            self._raise(self._site(container), inner)
         elif container is not None:
             self._anything(inner)
+
+    def _raise(self, site: int, inner: Kind) -> None:
+        """Joins a kind to what a site holds. The join may reach the same site, and raise it meanwhile, or merge it."""
+        before = self.sites[site]
+        joined = self._shallow(self.join(before, inner))
+        site = self._site(("list", site))
+        if self.sites[site] == before:
+            self.sites[site] = joined
+        else:
+            self._raise(site, joined)
 
     def element(self, kind: Kind) -> Kind:
         """What iteration over a value of this kind gives."""
@@ -216,6 +226,11 @@ class Kinds:
     def is_row(self, kind: Kind) -> bool:
         """Whether a list or a tuple holds nothing but numbers."""
         return isinstance(kind, tuple) and kind[0] in ("list", "tuple") and self.element(kind) in NUMBERS
+
+    def is_index(self, kind: Kind) -> bool:
+        """Whether a list holds integers and is no range, which may be long and has cost nothing."""
+        is_list = isinstance(kind, tuple) and kind[0] == "list" and self.element(kind) == INTEGER
+        return is_list and self._site(kind) not in {self._site(("list", site)) for site in self.ranges}
 
     def is_shallow(self, kind: Kind) -> bool:
         """Whether a value is plain, or holds nothing but what is."""
@@ -409,7 +424,7 @@ class Kinds:
                 return self._made("list", node, NUMBER)
         if isinstance(kind, tuple) and kind[0] == "dict":
             inner = self.sites[self._site(kind)]
-            if method == "get":
+            if method == "get" and not any(isinstance(argument, ast.Starred) for argument in node.args):
                 return self._join_all((inner, *given[1:], ANY if len(given) < 2 else None))
             if method in ("values", "items"):
                 return self._made("list", node, inner if method == "values" else ("tuple", ANY, inner))
@@ -469,7 +484,9 @@ class Kinds:
         if name == "sum":
             return NUMBER if len(given) == 1 and self.element(first) in NUMBERS else ANY
         if name == "range":
-            return self._made("list", node, INTEGER)
+            kind = self._made("list", node, INTEGER)
+            self.ranges.add(self.site_of[node])
+            return kind
         if name == "dict" and not kinds:
             return self._made("dict", node, self._join_all(named.values()))
         if name in ("list", "tuple", "sorted", "reversed") and kinds:

@@ -138,7 +138,7 @@ REDUCING_METHODS = _words("sum mean std var min max argmin argmax any all prod")
 ATTRIBUTES = frozenset(("T", "shape", "size", "ndim", "real"))
 KEYWORDS = _words(
     "axis dtype keepdims nan posinf neginf copy ord a_min a_max min max left right decimals endpoint num fill_value "
-    "ddof start default x y a b initial rtol atol rel_tol abs_tol strict ndigits stop step"
+    "ddof start default reverse x y a b initial rtol atol rel_tol abs_tol strict ndigits stop step"
 )
 DTYPES: dict[str, Any] = {
     "float": float,
@@ -446,7 +446,7 @@ def _give_own_names(node: ast.ListComp | ast.GeneratorExp, number: int) -> None:
     targets = {child.id for children in stores for child in children if isinstance(child, ast.Name)}
     for child in inside:
         if child.id in targets and id(child) not in outside:
-            child.id = f"{child.id} of {number}"
+            child.id = f"own {child.id} of {number}"
 
 
 class _Names(ast.NodeTransformer):
@@ -592,8 +592,9 @@ class _Names(ast.NodeTransformer):
 
 
 _MAPPED = _words("float int abs bool")
+_DTYPE_NAMES = frozenset(("dtype of", *(f"dtype {name}" for name in DTYPES)))
 
 
 def is_dtype(node: ast.expr) -> bool:
     name = node.func if isinstance(node, ast.Call) else node
-    return isinstance(name, ast.Name) and name.id.startswith("dtype ")
+    return isinstance(name, ast.Name) and name.id in _DTYPE_NAMES

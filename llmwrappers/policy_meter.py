@@ -146,7 +146,7 @@ class Meter:
         # As lists, but where a loop begins with them: nothing then holds an iterator that could be wound into itself.
         lazy: dict[str, Callable] = {
             "map": lambda function, *values: map(function, *map(self._value, values)),
-            "enumerate": lambda values, start=0: enumerate(self._value(values), start),
+            "enumerate": lambda values, start=0: enumerate(self._value(values), _integer(operator.index(start))),
             "zip": lambda *values, strict=False: zip(*map(self._value, values), strict=strict),
             "reversed": lambda values: reversed(self._value(values)),
         }
@@ -408,7 +408,10 @@ class Meter:
         if len(numbers) > MAX_SIZE:
             raise _too_large()
         self._pay(len(numbers))
-        return function(numbers, *arguments, **named)
+        result = function(numbers, *arguments, **named)
+        if result.dtype.kind not in "fiub":
+            raise PolicyFault("an array holds something else than real numbers")
+        return result
 
     def _small_call(self, function: Callable, *arguments: Any, **named: Any) -> Any:
         if any(size_of(value) > 1024 for value in (*arguments, *named.values())):

@@ -530,6 +530,81 @@ def policy(obs):
     z[0] = z
     z[1] = [1.5] * 4500
     return [0.0]
+#: start_of_enumerate: bounded
+def policy(obs):
+    n = 0
+    for v in map(int, [1e300]):
+        for i, x in enumerate([0.0], v):
+            n = i
+    for i in range(30):
+        n = n * 1
+    z = np.array([n, 0])
+    for k in range(30):
+        z = z * z
+    return [z.size]
+#: start_of_enumerate_from_numpy: bounded
+def policy(obs):
+    n = 0
+    for i, x in enumerate([0.0], np.int64(2**62) + np.int64(2**62 - 1)):
+        n = -i - 2
+    z = np.array([n, 0])
+    for k in range(30):
+        z = z * z
+    return [z.size]
+#: list_that_reaches_itself_as_it_grows: bounded
+def policy(obs):
+    L = [(1.0, 1.0)]
+    M = [(1.0, 1.0)]
+    N = L if obs[0] > 1e9 else M
+    L.append((M, 1.0))
+    e = L[1][0]
+    e.append((0.0, 3))
+    n = M[1][1]
+    for i in range(30):
+        n = n * n
+    return [0.0 if n > 0.0 else 1.0]
+#: variable_called_dtype: bounded
+def policy(obs):
+    L = [1.0]
+    x = [dtype.append(3) for dtype in [L]]
+    n = L[1]
+    for i in range(30):
+        n = n * n
+    return [0.0 if n > 0.0 else 1.0]
+#: broadcast_of_a_variable_called_dtype: bounded
+def policy(obs):
+    z = np.zeros((10000, 1))
+    y = np.zeros(10000)
+    return [np.add(y, dtype)[0][0] for dtype in [z]]
+#: starred_default_of_get: bounded
+def policy(obs):
+    L = [1.0]
+    d = {'a': 1.0}
+    e = d.get(*[tuple([1.0]), L])
+    e.append(3)
+    n = L[1]
+    for i in range(30):
+        n = n * n
+    return [0.0 if n > 0.0 else 1.0]
+#: slice_as_a_key: bounded
+def policy(obs):
+    a = (1.0,)
+    for i in range(60):
+        a = (a, a)
+    d = {}
+    return [d[a:a]]
+#: range_as_an_index: bounded
+def policy(obs):
+    z = np.zeros(256)
+    z = z[range(-256, 256)]
+    z = z[range(-512, 512)]
+    z = z[range(-1024, 1024)]
+    z = z[range(-2048, 2048)]
+    z = z[range(-4096, 4096)]
+    k = ()
+    for i in range(90):
+        k = (k, <NEGATED>)
+    return [z.size]
 #: select_of_many_axes: bounded
 def policy(obs):
     conditions = [np.zeros((1,) * i + (42,) + (1,) * (4 - i)) > 1 for i in range(5)]
@@ -1884,6 +1959,10 @@ _QUIRKS = """
     x = 5.0
     y = [x for x in obs]
     return [x, [[x for x in range(2)] for x in y]]
+#: sorted_in_reverse: -
+    return sorted(obs, reverse=True)
+#: a_variable_called_dtype: -
+    return [np.add(1.0, dtype) for dtype in obs]
 #: a_comprehensions_iterable_is_evaluated_outside: -
     x = [1, 2]
     return [x for x in x]
@@ -2129,6 +2208,44 @@ def policy(obs):
 SEEN = [0.0]
 def policy(obs):
     [SEEN, 1][0].extend([2.0])
+    return [len(SEEN)]
+#: reached_by_a_list_that_grows: -
+SEEN = [(0.0, 0.0)]
+def policy(obs):
+    L = [(1.0, 1.0)]
+    M = [(1.0, 1.0)]
+    N = L if obs[0] > 1e9 else M
+    L.append((M, 1.0))
+    e = L[1][0]
+    e.append((0.0, SEEN))
+    n = M[1][1]
+    n *= 2
+    return [len(SEEN)]
+#: by_a_variable_called_dtype: -
+SEEN = [0.0]
+def policy(obs):
+    L = [1.0]
+    x = [dtype.append(SEEN) for dtype in [L]]
+    v = L[1]
+    v *= 2
+    return [len(SEEN)]
+#: by_the_default_of_get: -
+SEEN = [0.0]
+def policy(obs):
+    L = [1.0]
+    e = {'a': 1.0}.get(*[tuple([1.0]), L])
+    e.append(SEEN)
+    v = L[1]
+    v *= 2
+    return [len(SEEN)]
+#: by_an_integer_of_an_array: -
+SEEN = [0.0]
+def policy(obs):
+    z = np.array([np.full(1, -1e300).astype(int).item() - 1, 0])
+    z[0] = SEEN
+    z[1] = [1.0]
+    x = z[0]
+    x += z[1]
     return [len(SEEN)]
 #: maximum: -
 SEEN = [0.0]
