@@ -47,6 +47,14 @@ for env_id, prior in PRIOR.items():
         print(f"  final return, {arm} less {other}: {numbers(final[arm][:seeds] - final[other][:seeds])}")
     for arm in controls:
         print(f"  {arm}: final {numbers(final[arm])}; highest {numbers(alone[env_id, arm].max(axis=1))}")
+    if "expert" in final:
+        curves, expert = alone[env_id, "expert"], paper[1, -1]  # the agent that the paper's form had at the end of seed 2
+        above = (curves > expert) & (steps >= MASK_ENDS)
+        first = np.where(above.any(axis=1), steps[above.argmax(axis=1)], np.nan)
+        print(f"  expert alone {expert:.0f}; with its mask, when that goes: {numbers(curves[:, steps == MASK_ENDS][:, 0])}")
+        print(f"  first above the expert at step: {numbers(first)}")
+        for step in (10_000, 50_000):
+            print(f"  with the expert's mask at step {step}: {numbers(masked[env_id, 'expert'][:, steps == step][:, 0])}")
     late = steps >= MASK_ENDS
     passes = [curve[late] > prior for curve in paper]
     first = [steps[late][np.argmax(above)] if above.any() else np.nan for above in passes]
