@@ -9,6 +9,7 @@ the program ends. Both need NumPy alone, so that a fresh process loads them quic
 import ast
 import math
 import operator
+import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -213,6 +214,10 @@ def parse_policy(source: str) -> ast.Module:
     return ast.fix_missing_locations(tree)
 
 
+# CPython 3.11 counts the depth of the trees that all threads make together, and raises a SystemError where that is odd.
+_PARSER = threading.Lock()
+
+
 def _parse(source: str) -> ast.Module:
     """The syntax tree of a program that is neither too long nor nested too deep."""
     if not isinstance(source, str):
@@ -222,7 +227,8 @@ def _parse(source: str) -> ast.Module:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of "\\d" in a docstring
-            tree = ast.parse(source)
+            with _PARSER:
+                tree = ast.parse(source)
     except SyntaxError as error:
         raise PolicyRejected(error.lineno, f"SyntaxError: {error.msg}") from None
     except (ValueError, RecursionError, MemoryError) as error:

@@ -1,7 +1,10 @@
 """The check: refuses what a policy may not be, names the line and a reason that can go back to a model, and runs nothing."""
 
 import ast
+import gc
+import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from policy_corpus import HOSTILE, LEGITIMATE, OUTCOMES
@@ -157,3 +160,21 @@ def test_a_docstring_with_latex_is_no_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_policy('def policy(obs):\n    """Drives $\\dot x$ to zero."""\n    return [-obs[1]]')
+
+
+def test_threads_can_check_at_the_same_time():
+    """A callback of the collector lets other threads run while a tree is made."""
+
+    def let_others_run(*_):
+        time.sleep(0)
+
+    source = "def policy(obs):\n    return [" + "obs[0] * (1.0 + " * 20 + "1.0" + ")" * 20 + "]\n"
+    threshold = gc.get_threshold()
+    gc.callbacks.append(let_others_run)
+    gc.set_threshold(20)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            assert list(pool.map(check_policy, [source] * 100)) == [None] * 100
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.remove(let_others_run)
