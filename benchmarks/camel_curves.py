@@ -28,6 +28,12 @@ def read() -> tuple[np.ndarray, dict, dict]:
     return steps, arrays[0], arrays[1]
 
 
+def first_above(curves: np.ndarray, level: float) -> np.ndarray:
+    """The step of each curve's first evaluation above a level once the mask is gone, NaN for none."""
+    above = (curves > level) & (steps >= MASK_ENDS)
+    return np.where(above.any(axis=1), steps[above.argmax(axis=1)], np.nan)
+
+
 def numbers(values) -> str:
     return ", ".join(f"{value:.0f}" for value in values)
 
@@ -49,17 +55,14 @@ for env_id, prior in PRIOR.items():
         print(f"  {arm}: final {numbers(final[arm])}; highest {numbers(alone[env_id, arm].max(axis=1))}")
     if "expert" in final:
         curves, expert = alone[env_id, "expert"], paper[1, -1]  # the agent that the paper's form had at the end of seed 2
-        above = (curves > expert) & (steps >= MASK_ENDS)
-        first = np.where(above.any(axis=1), steps[above.argmax(axis=1)], np.nan)
         print(f"  expert alone {expert:.0f}; with its mask, when that goes: {numbers(curves[:, steps == MASK_ENDS][:, 0])}")
-        print(f"  first above the expert at step: {numbers(first)}")
+        print(f"  first above the expert at step: {numbers(first_above(curves, expert))}")
         for step in (10_000, 50_000):
             print(f"  with the expert's mask at step {step}: {numbers(masked[env_id, 'expert'][:, steps == step][:, 0])}")
     late = steps >= MASK_ENDS
     passes = [curve[late] > prior for curve in paper]
-    first = [steps[late][np.argmax(above)] if above.any() else np.nan for above in passes]
     print(f"  paper when the mask goes: {numbers(paper[:, late][:, 0])}")
-    print(f"  paper first above the LLM's policy at step: {numbers(first)}")
+    print(f"  paper first above the LLM's policy at step: {numbers(first_above(paper, prior))}")
     print(f"  evaluations below it after that: {numbers(np.sum(~above[np.argmax(above) :]) for above in passes)}")
     for step in (0, 10_000, 50_000):
         print(f"  paper with the mask at step {step}: {numbers(masked[env_id, 'paper'][:, steps == step][:, 0])}")

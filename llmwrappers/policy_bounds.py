@@ -23,6 +23,7 @@ from llmwrappers.policy_language import (
     ELEMENTWISE,
     FLAT_METHODS,
     FUNCTIONS,
+    GROWING_METHODS,
     MATH,
     PRODUCTS,
     REDUCING_METHODS,
@@ -200,7 +201,7 @@ class _Bounds(ast.NodeTransformer):
         self.kinds = kinds
         # Somewhere, be it in a function that a loop calls.
         self.lists_grow = any(
-            isinstance(node, ast.AugAssign) or (isinstance(node, ast.Attribute) and node.attr in ("append", "extend", "insert"))
+            isinstance(node, ast.AugAssign) or (isinstance(node, ast.Attribute) and node.attr in GROWING_METHODS)
             for node in ast.walk(kinds.tree)
         )
         # Before anything is replaced, because what is replaced has more nodes.
@@ -414,7 +415,9 @@ class _Bounds(ast.NodeTransformer):
             match inner:
                 case ast.AugAssign(target=target) if self._of(target) not in NUMBERS:
                     return True
-                case ast.Subscript(ctx=ast.Store()) | ast.Attribute(attr="append" | "extend" | "insert" | "fill"):
+                case ast.Subscript(ctx=ast.Store()):
+                    return True
+                case ast.Attribute(attr=method) if method in (*GROWING_METHODS, "fill"):
                     return True
                 case ast.Name(id=name) if name in self.kinds.functions:
                     return True

@@ -14,6 +14,7 @@ from llmwrappers.policy_language import (
     CREATIONS,
     ELEMENTWISE,
     FLAT_METHODS,
+    GROWING_METHODS,
     JOINS,
     MATH,
     NUMPY,
@@ -407,7 +408,7 @@ class Kinds:
         return self._anything(left, right)
 
     def _method(self, method: str, kind: Kind, given: list[Kind], node: ast.Call) -> Kind:
-        if method in ("append", "extend", "insert"):
+        if method in GROWING_METHODS:
             for inner in given:
                 self._store(kind, self.element(inner) if method == "extend" else inner)
             return ANY

@@ -134,6 +134,7 @@ METHODS = _words(
     "sum mean std var min max argmin argmax any all dot clip copy astype reshape ravel flatten tolist item squeeze transpose "
     "cumsum cumprod prod round append extend insert get items keys values fill conj"
 )
+GROWING_METHODS = ("append", "extend", "insert")
 FLAT_METHODS = _words("copy clip dot round cumsum cumprod astype ravel flatten conj squeeze transpose")
 REDUCING_METHODS = _words("sum mean std var min max argmin argmax any all prod")
 ATTRIBUTES = frozenset(("T", "shape", "size", "ndim", "real"))

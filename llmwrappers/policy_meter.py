@@ -296,8 +296,8 @@ class Meter:
         if type(a) in (list, dict):
             self._require_own(a)
             size_of(b)  # which ends, as the search for a cycle then does
-            for item in b.values() if type(b) is dict else b if type(b) in (list, tuple) else ():
-                _require_no_cycle(a, item)
+            if b is not a:  # a list may be joined to itself
+                _require_no_cycle(a, b)
         return self._binary(function, a, b)
 
     def _require_own(self, container: Any) -> None:
@@ -409,8 +409,7 @@ class Meter:
             raise _too_large()
         self._pay(len(numbers))
         result = function(numbers, *arguments, **named)
-        if result.dtype.kind not in "fiub":
-            raise PolicyFault("an array holds something else than real numbers")
+        size_of(result)  # raises if it holds objects
         return result
 
     def _small_call(self, function: Callable, *arguments: Any, **named: Any) -> Any:
