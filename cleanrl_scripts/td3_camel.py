@@ -1114,18 +1114,22 @@ def main(argv: list[str] | None = None) -> None:
             "episodes may never end, register it with max_episode_steps",
             flush=True,
         )
-    if args.prior != "none" and args.form == "taught" and 2.5 * args.learning_starts >= args.total_timesteps:
-        print(
+    mask_ends, copied = args.mask_fraction * args.total_timesteps, 2.5 * args.learning_starts
+    if args.prior != "none" and args.form == "taught":
+        when = (
             f"note: a prior can teach from step {1.5 * args.learning_starts:.0f} (1.5 times --learning-starts) on, and is "
-            f"copied for {args.learning_starts} steps; the run ends at {args.total_timesteps}: little else will be learned",
-            flush=True,
+            f"copied for {args.learning_starts} steps"
         )
+        if copied >= args.total_timesteps:
+            print(f"{when}; the run ends at {args.total_timesteps}: little else will be learned", flush=True)
+        elif 0 < mask_ends <= copied:
+            print(f"{when}; by then, at step {mask_ends:.0f}, the mask has faded: it is never around the agent", flush=True)
     if args.prior != "none" and args.form == "paper":
         env = EpsilonMaskSchedule(env, args.total_timesteps, args.mask_fraction)
-        if 0 < args.mask_fraction * args.total_timesteps <= args.learning_starts:
+        if 0 < mask_ends <= args.learning_starts:
             print(
-                f"note: the mask has faded at step {args.mask_fraction * args.total_timesteps:.0f}, before learning starts at "
-                f"step {args.learning_starts}: the prior only shapes the warm-up",
+                f"note: the mask has faded at step {mask_ends:.0f}, before learning starts at step {args.learning_starts}: the "
+                "prior only shapes the warm-up",
                 flush=True,
             )
     if args.resume:

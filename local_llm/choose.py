@@ -199,8 +199,8 @@ def choose_candidate(
         env_id: the environment; for "return" one that ``td3_camel.py`` can train
         candidates: those that were rejected too, so that the verdict counts them
         select: "return" (episodes, then training) or "probe" (episodes alone)
-        budget_steps: training steps of all runs together. What a prior teaches shows late: on MuJoCo's walkers not before
-            50 000 steps a run (benchmarks/RESULTS.md), which for three candidates takes 650 000
+        budget_steps: training steps of all runs together. Short runs can miss what a prior teaches: in the paper's form it
+            showed on Hopper-v4 from some 50 000 steps a run (benchmarks/RESULTS.md), for three candidates 650 000
         episodes: episodes of each candidate, seeded ``seed``, ``seed + 1``, ...; at least 2
         seed: seed of the first episode and of the first training run
         run_dir: the folder of the training runs

@@ -256,6 +256,24 @@ def pile(folder: Path, names: list[str]) -> Path:
     return folder
 
 
+@pytest.mark.parametrize(
+    ("form", "learning_starts", "total_timesteps", "note"),
+    [
+        ("taught", 20, 50, "copied for 20 steps; the run ends at 50: little else will be learned"),
+        ("taught", 20, 250, "copied for 20 steps; by then, at step 50, the mask has faded: it is never around the agent"),
+        ("taught", 20, 255, None),
+        ("paper", 20, 100, "the mask has faded at step 20, before learning starts at step 20"),
+        ("paper", 20, 105, None),
+    ],
+)
+def test_a_warm_up_that_leaves_the_mask_nothing_to_do_is_noted(train, capsys, form, learning_starts, total_timesteps, note):
+    steps = ["--learning-starts", str(learning_starts), "--total-timesteps", str(total_timesteps)]
+    train("--env-id", "InvertedPendulum-v4", "--prior", "InvertedPendulum-v4", "--candidate", "2", "--form", form, *steps)
+    printed = capsys.readouterr().out
+    assert ("note:" in printed) == (note is not None)
+    assert note is None or note in printed
+
+
 def test_candidates_compete_and_the_run_ends_with_what_they_were_worth(train, tmp_path, capsys):
     folder = pile(tmp_path / "pile", ["away", "good"])
     run_dir = train(
