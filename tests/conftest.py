@@ -1,6 +1,5 @@
 """Shared by the tests: the scripts as modules, and small environments whose answers are known."""
 
-import contextlib
 import importlib.util
 import os
 import sys
@@ -16,7 +15,7 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.spaces import Dict as DictSpace
 
 # SWIG's deprecation warnings, made errors, crash the interpreter.
-with warnings.catch_warnings(), contextlib.suppress(ImportError):
+with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import Box2D  # noqa: F401
 
@@ -270,7 +269,6 @@ def train_tiny_model(folder: Path, lessons: dict[str, list[str]], thinking: bool
 @pytest.fixture(scope="session")
 def tiny_model():
     """``tiny_model(folder, {prompt: [reply, ...]})``: a folder that transformers loads like any other model."""
-    pytest.importorskip("transformers")
     return train_tiny_model
 
 

@@ -67,7 +67,6 @@ REPAIRABLE = {
 
 @pytest.mark.parametrize("name", REPAIRABLE)
 def test_invalid_json_is_repaired_where_nothing_is_lost(name):
-    pytest.importorskip("json_repair")
     entries = [
         {key: entry[key] for key in ("episode", "step", "reward")} for entry in rewards(fenced(REPAIRABLE[name])).entries
     ]

@@ -324,6 +324,13 @@ def test_the_first_arm_that_is_named_is_the_baseline(script, tmp_path):
     assert "P(better than a)" in (tmp_path / "out" / "table.md").read_text()
 
 
+def test_of_a_run_that_is_in_both_the_curve_of_now_counts(compare):
+    before = evaluations(compare, {("a", 1): {0: 1.0, 10: 2.0}, ("a", 2): {0: 3.0}})
+    now = evaluations(compare, {("a", 1): {0: 4.0}, ("b", 1): {0: 5.0}})
+    kept = {(e.arm, e.seed, e.step): e.returns["episodic_return"] for e in compare.merge(before, now)}
+    assert kept == {("a", 2, 0): 3.0, ("a", 1, 0): 4.0, ("b", 1, 0): 5.0}
+
+
 def test_imported_curves_are_not_taken_for_runs(script, compare, tmp_path):
     (tmp_path / "bb.csv").write_text("step,episodic_return,seed\n0,1.0,1\n100,2.0,1\n")
     command = [*script, "--seeds", "1"]
@@ -440,6 +447,19 @@ def test_the_expert_models_may_be_given(compare, tmp_path, monkeypatch):
     _, (_, expert) = compare.plan(args, [], [])
     assert compare.by_name(expert.flags)["--prior"] == f"expert:{tmp_path / 'A-v0.pt'}"
     assert expert.expert is None
+
+
+def test_the_expert_is_the_best_run_that_kept_its_model(compare, tmp_path):
+    for seed, value, has_model in ((1, -3.0, True), (2, 5.0, True), (3, 7.0, False)):
+        folder = tmp_path / "A-v0" / "none" / str(seed) / "run"
+        folder.mkdir(parents=True)
+        (folder / "summary.json").write_text(json.dumps({"eval/episodic_return": value}))
+        if has_model:
+            (folder / "model.pt").write_text(f"of seed {seed}")
+    model = tmp_path / "experts" / "A-v0.pt"
+    run = compare.Run("A-v0", "expert", 1, 10, tmp_path / "A-v0" / "expert" / "1", tmp_path, (), model)
+    assert compare.choose_expert(run, model) == ""
+    assert model.read_text() == "of seed 2"
 
 
 def test_the_environment_may_be_part_of_an_arms_flags(compare, tmp_path):
@@ -655,6 +675,14 @@ def test_curves_of_different_length_are_cut_and_named(compare):
     assert "the curves end at different steps (10: b seed 1; 20: a seed 1); all are compared up to step 10" in curves.notes[0]
 
 
+def test_curves_that_begin_late_are_cut_named_and_averaged_over_what_they_span(compare):
+    curves = align(compare, {("a", 1): {0: 9.0, 10: 1.0, 20: 3.0}, ("b", 1): {10: 5.0, 20: 5.0}})
+    assert curves.steps.tolist() == [10, 20]
+    np.testing.assert_allclose(curves.area("a"), [2.0])
+    np.testing.assert_allclose(curves.area("b"), [5.0])
+    assert "the curves begin at different steps (0: a seed 1; 10: b seed 1); all are compared from step 10" in curves.notes[0]
+
+
 def test_other_steps_are_interpolated_and_named(compare):
     curves = align(compare, {("a", 1): {0: 0.0, 10: 1.0, 20: 2.0}, ("b", 1): {0: 0.0, 4: 4.0, 16: 16.0, 20: 0.0}})
     np.testing.assert_allclose(curves.returns["episodic_return"]["b"][:, 0], [0.0, 10.0, 0.0])
@@ -757,7 +785,6 @@ def test_a_csv_must_name_its_environment_where_there_are_several(compare, tmp_pa
 
 def test_tracked_runs_are_the_same_curves(tmp_path):
     """Offline W&B folders of the script's own runs, one of them resumed, and the comparison itself tracked."""
-    pytest.importorskip("wandb")
     environment = {**os.environ, "WANDB_MODE": "offline", "WANDB_SILENT": "true"}
     output, again = tmp_path / "out", tmp_path / "again"
     tracked = ["none=--prior none --track", "random=--prior random --track"]
@@ -771,7 +798,7 @@ def test_tracked_runs_are_the_same_curves(tmp_path):
 
 def test_wandb_records_in_pieces(compare, tmp_path):
     """A record that leaves 3 bytes of a block, which are padding; one of three blocks; a small one; one that was cut."""
-    pb = pytest.importorskip("wandb.proto.wandb_internal_pb2")
+    from wandb.proto import wandb_internal_pb2 as pb
 
     def record(length: int):
         message = pb.Record()
@@ -801,7 +828,7 @@ def test_wandb_records_in_pieces(compare, tmp_path):
 
 
 def test_tracked_runs_on_a_server(compare, monkeypatch):
-    wandb = pytest.importorskip("wandb")
+    import wandb
 
     class Server:
         class Tracked:
@@ -826,6 +853,19 @@ def test_tracked_runs_on_a_server(compare, monkeypatch):
     assert [(e.env_id, e.arm, e.seed, e.step, e.returns) for e in found] == [
         ("Hopper-v4", "llm", 3, step, {"episodic_return": step / 10, "masked_return": 1.0}) for step in (0, 10)
     ]
+
+
+@pytest.mark.parametrize(("last", "is_whole"), [(768, True), (512, False)])
+def test_a_tracked_run_of_whole_rollouts_is_finished(compare, monkeypatch, last, is_whole):
+    """1000 steps are three rollouts of 2 * 128, and 232 steps that PPO leaves out."""
+    config = {"env_id": "A-v0", "seed": 1, "arm": "ra", "total_timesteps": 1000, "num_envs": 2, "num_steps": 128}
+    history = {step: {"episodic_return": 1.0} for step in range(0, last + 1, 256)}
+    monkeypatch.setattr(compare, "online_runs", lambda project: [("run", config, history)])
+    if is_whole:
+        assert [e.step for e in compare.from_wandb("me/mine")] == [0, 256, 512, 768]
+    else:
+        with pytest.raises(compare.UserError, match="no finished run"):
+            compare.from_wandb("me/mine")
 
 
 # ------------------------------------------------------------------------------------------------------------ report
@@ -869,6 +909,18 @@ def test_a_comparison_that_grew_records_one_command_for_all_of_it(script, tmp_pa
     assert (tmp_path / "again" / "curves.csv").read_bytes() == (tmp_path / "out" / "curves.csv").read_bytes()
 
 
+def test_the_figure_shows_the_mean_and_the_band_of_all_seeds(compare):
+    curves = {("a", s): {0: float(s), 10: 2.0 * s, 20: 3.0 * s} for s in (1, 2, 3, 4)}
+    report = compare.make_report(evaluations(compare, curves))
+    (axis,) = compare.curves_figure(report).axes
+    np.testing.assert_allclose(axis.lines[0].get_xydata(), [[0, 2.5], [10, 5.0], [20, 7.5]])
+    (band,) = axis.collections
+    heights = band.get_paths()[0].vertices[:, 1]
+    assert heights.min() >= 1.0
+    assert heights.max() > 10.0
+    compare.plt.close("all")
+
+
 def test_the_page_needs_no_other_file(script, tmp_path):
     run(*script, "--arms", "a", "--seeds", "1-3")
     page = (tmp_path / "out" / "index.html").read_text()
@@ -879,7 +931,9 @@ def test_the_page_needs_no_other_file(script, tmp_path):
 
 
 def test_the_committed_comparisons_are_what_their_curves_say(compare, tmp_path):
-    for curves in sorted((ROOT / "benchmarks" / "comparisons").glob("*/curves.csv")):
+    found = sorted((ROOT / "benchmarks" / "comparisons").glob("*/curves.csv"))
+    assert found
+    for curves in found:
         folder = tmp_path / curves.parent.name
         folder.mkdir()
         for name in ("curves.csv", "comparison.json"):

@@ -9,7 +9,7 @@ import sys
 import gymnasium as gym
 import numpy as np
 import pytest
-from conftest import ROOT, Turns
+from conftest import ROOT, Echo, Turns
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils.env_checker import check_env, data_equivalence
 from gymnasium.wrappers import RecordEpisodeStatistics
@@ -22,6 +22,7 @@ from llmwrappers import (
     EpsilonMaskSchedule,
     LLMActionMask,
     LLMActionOverride,
+    PriorAdvice,
 )
 
 # ---------------------------------------------------------------------------------------------------------------- source
@@ -321,6 +322,34 @@ def test_guidance_leaves_the_environments_own_random_stream_alone(table):
     guided, plain = guided_stack(table), gym.make("Pendulum-v1")
     run(guided, steps=3), run(plain, steps=3)
     assert guided.unwrapped.np_random.bit_generator.state == plain.unwrapped.np_random.bit_generator.state
+
+
+class Told(Echo):
+    """Observes what the options of the reset say."""
+
+    def reset(self, *, seed=None, options=None):
+        observation, info = super().reset(seed=seed)
+        return np.full_like(observation, (options or {}).get("told", 0.0)), info
+
+
+def still(observation):
+    return np.zeros(2, np.float32)
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda env: LLMActionMask(env, still),
+        lambda env: EpsilonMaskSchedule(LLMActionMask(env, still), total_timesteps=10),
+        lambda env: ActionBoundsObservation(LLMActionMask(env, still)),
+        lambda env: LLMActionOverride(env, lambda observation: None),
+        lambda env: CriticalStateRewarder(env, lambda observation: None),
+        lambda env: PriorAdvice(env, {"still": still}),
+    ],
+    ids=["mask", "schedule", "bounds", "override", "rewarder", "advice"],
+)
+def test_options_reach_the_environment(wrap):
+    assert wrap(Told()).reset(seed=0, options={"told": 7.0})[0][:3].tolist() == [7.0, 7.0, 7.0]
 
 
 # -------------------------------------------------------------------------------------------------------- other libraries

@@ -4,6 +4,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.error import InvalidBound
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from llmwrappers import EpsilonMaskSchedule, LLMActionMask
 
@@ -117,17 +118,20 @@ def test_everything_else_passes_through():
     np.testing.assert_equal(env.step(np.float32([0.5, -1.0])), plain.step(np.float32([0.5, -1.0])))
 
 
-@pytest.mark.parametrize("autoreset_mode", [gym.vector.AutoresetMode.SAME_STEP, gym.vector.AutoresetMode.NEXT_STEP])
-def test_each_environment_of_a_vector_counts_its_own_steps(autoreset_mode):
-    def make():
-        env = LLMActionMask(gym.make("llmwrappers-tests/Echo-v0", steps=1000), CountingPrior())
-        return EpsilonMaskSchedule(env, total_timesteps=20 / 2, mask_fraction=1.0)
+@pytest.mark.parametrize(("mode", "counted"), [(AutoresetMode.SAME_STEP, 6), (AutoresetMode.NEXT_STEP, 4)])
+def test_each_environment_of_a_vector_counts_its_own_steps(mode, counted):
+    """The step of NEXT_STEP that only resets is none: of six, two where episodes take two."""
 
-    envs = gym.vector.SyncVectorEnv([make, make], autoreset_mode=autoreset_mode)
+    def make(steps):
+        env = LLMActionMask(gym.make("llmwrappers-tests/Echo-v0", steps=steps), CountingPrior())
+        return lambda: EpsilonMaskSchedule(env, total_timesteps=20 / 2, mask_fraction=1.0)
+
+    envs = SyncVectorEnv([make(2), make(1000)], autoreset_mode=mode)
     envs.reset(seed=0)
-    for _ in range(4):
+    for _ in range(6):
         envs.step(np.zeros((2, 2), np.float32))
-    assert envs.get_attr("mask_epsilon") == pytest.approx((0.6, 0.6))
+    assert envs.get_attr("elapsed_steps") == (counted, 6)
+    assert envs.get_attr("mask_epsilon") == pytest.approx((1 - counted / 10, 0.4))
     envs.set_attr("elapsed_steps", [0, 9])
     assert envs.get_attr("mask_epsilon") == pytest.approx((1.0, 0.1))
 

@@ -322,7 +322,6 @@ class TestBadAnswers:
         assert kept[0]["finish_reason"] == "length"
 
     def test_a_repaired_answer_is_marked(self, trajectories, env, tmp_path):
-        pytest.importorskip("json_repair")
         find(trajectories, env, tmp_path, STATES, ACTIONS.replace("}]", "},]"), REWARDS, CODE)
         assert [exchange.get("repaired") for exchange in facts(tmp_path)["exchanges"]] == [False, True, False, None]
 
@@ -750,8 +749,6 @@ class TestTrial:
 )
 @pytest.mark.parametrize("name", tables.shipped_tables())
 def test_a_shipped_table_is_rebuilt_byte_for_byte(name, tmp_path, capsys):
-    if "Pong" in name:
-        pytest.importorskip("ale_py")
     env_id = CriticalStates.load(command.SHIPPED / name / "table.json").environment
     assert main(["--replay", "--env-id", env_id, "--output", str(tmp_path / "again")]) == 0
     assert "byte for byte" in capsys.readouterr().out
@@ -762,7 +759,8 @@ def test_a_shipped_table_is_rebuilt_byte_for_byte(name, tmp_path, capsys):
 
 @pytest.mark.parametrize("name", tables.shipped_tables())
 def test_constrained_decoding_can_follow_the_schemas(name):
-    llguidance = pytest.importorskip("llguidance")
+    import llguidance
+
     schemas = [exchange["schema"] for exchange in facts(command.SHIPPED / name)["exchanges"]]
     assert [schema is None for schema in schemas] == [False, False, False, True]
     for schema in filter(None, schemas):

@@ -345,7 +345,6 @@ def test_the_same_trajectories_have_the_same_text(hopper):
 @pytest.mark.filterwarnings("ignore:.*mujoco.*")
 @pytest.mark.parametrize("prior", [None, "Hopper-v4"])
 def test_episodes_that_were_played_are_described(prior, tmp_path, monkeypatch):
-    pytest.importorskip("mujoco")
     monkeypatch.chdir(tmp_path)
     env = gym.make("Hopper-v4", max_episode_steps=200, disable_env_checker=True)
     env.action_space.seed(0)

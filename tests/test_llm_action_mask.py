@@ -3,6 +3,7 @@
 import os
 import pickle
 
+import ale_py
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -371,7 +372,6 @@ def run_vector(vector, make):
 
 class TestPriorInput:
     def test_simulator_is_the_state_of_the_observation(self):
-        pytest.importorskip("mujoco")
         prior = Spoiling(np.zeros(1))
         masked, plain = LLMActionMask(blind(pendulum()), prior, radius=2.0, prior_input="simulator"), pendulum()
         rng = np.random.default_rng(0)
@@ -389,7 +389,7 @@ class TestPriorInput:
         assert {array.dtype for array in prior.inputs} == {np.dtype(np.float64)}
 
     def test_ram_is_the_state_of_the_observation(self):
-        gym.register_envs(pytest.importorskip("ale_py"))
+        gym.register_envs(ale_py)
         prior = Spoiling({3})
         masked = LLMActionMask(gym.make("ALE/Pong-v5", obs_type="grayscale"), prior, prior_input="ram")
         plain = gym.make("ALE/Pong-v5", obs_type="ram")
@@ -429,7 +429,6 @@ class TestPriorInput:
         masked._prior.close()
 
     def test_the_prior_balances_what_the_agent_does_not_see(self):
-        pytest.importorskip("mujoco")
         masked = balanced(blind(pendulum()), radius=0.01, prior_input="simulator")
         masked.reset(seed=0)
         for _ in range(200):
@@ -451,7 +450,6 @@ class TestPriorInput:
         assert again.get_wrapper_attr("mask_epsilon") == 1.0
 
     def test_a_spec_and_a_pickle_rebuild_it(self):
-        pytest.importorskip("mujoco")
         masked = balanced(pendulum(), prior_input="simulator")
         assert masked.spec is not None
         again = gym.make(EnvSpec.from_json(masked.spec.to_json()))
@@ -466,13 +464,20 @@ class TestPriorInput:
     @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
     @pytest.mark.parametrize("vector", [gym.vector.SyncVectorEnv, gym.vector.AsyncVectorEnv])
     def test_bounds_in_vector_environments_are_those_of_a_prior_that_sees_the_observation(self, vector):
-        pytest.importorskip("mujoco")
         unseen = run_vector(vector, lambda: balanced(blind(pendulum(steps=10)), prior_input="simulator"))
         seen = run_vector(vector, lambda: balanced(pendulum(steps=10)))
         assert [infos.pop("final_obs", None) is not None for infos in unseen + seen].count(True) == 4
         assert data_equivalence(unseen, seen, exact=True)
         assert [step for step, infos in enumerate(unseen) if "final_info" in infos] == [10, 20]
         assert len({infos["action_low"][row].item() for infos in unseen for row in range(2)}) > 20
+
+
+class Terminating(gym.Wrapper):
+    """Ends by termination where the environment is truncated."""
+
+    def step(self, action):
+        observation, reward, _, truncated, info = self.env.step(action)
+        return observation, reward, truncated, False, info
 
 
 class TestGate:
@@ -484,13 +489,14 @@ class TestGate:
 
     @pytest.mark.parametrize("epsilon", [0.2, 0.7])
     def test_per_episode_it_is_constant_within_one_and_open_as_often_as_epsilon_says(self, epsilon):
-        masked = LLMActionMask(echo(), Prior(np.zeros(2)), mask_epsilon=epsilon, gate="episode")
+        masked = LLMActionMask(echo(steps=3), Prior(np.zeros(2)), mask_epsilon=epsilon, gate="episode")
         episodes = [run_gates(masked, 3, seed=0 if episode == 0 else None) for episode in range(500)]
         assert all(len(set(gates)) == 1 for gates in episodes)
         assert np.mean(episodes) == pytest.approx(epsilon, abs=0.08)
 
-    def test_per_episode_it_is_drawn_again_where_a_wrapper_below_begins_an_episode(self):
-        env = gym.wrappers.Autoreset(gym.wrappers.TimeLimit(echo(), 3))  # the step after the last one of an episode resets
+    @pytest.mark.parametrize("end", [lambda env: env, Terminating], ids=["truncated", "terminated"])
+    def test_per_episode_it_is_drawn_again_where_a_wrapper_below_begins_an_episode(self, end):
+        env = gym.wrappers.Autoreset(end(echo(steps=3)))  # the step after the last one of an episode resets
         gates = run_gates(LLMActionMask(env, Prior(np.zeros(2)), mask_epsilon=0.5, gate="episode"), 4 * 500 - 1, seed=0)
         episodes = np.reshape(gates, (500, 4))
         assert (episodes == episodes[:, :1]).all()

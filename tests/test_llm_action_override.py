@@ -221,6 +221,12 @@ class TestWithhold:
             states.append(env.unwrapped.np_random.bit_generator.state)
         assert states[0] == states[1]
 
+    def test_its_stream_is_not_the_environments(self):
+        env = LLMActionOverride(Echo(steps=99), self.EVERYWHERE, withhold=0.5)
+        env.reset(seed=3)
+        withheld = [not env.step(np.zeros(2, np.float32))[4]["action_overridden"] for _ in range(60)]
+        assert withheld != (np.random.default_rng(3).random(60) < 0.5).tolist()
+
     @pytest.mark.parametrize("withhold", [-0.1, 1.0, np.nan])
     def test_other_probabilities_are_refused(self, withhold):
         with pytest.raises(InvalidProbability, match=rf"withhold must lie in \[0, 1\), got {withhold}"):

@@ -13,8 +13,6 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from llmwrappers.pong import BALL, FIELD, OPPONENT, OWN, OWN_AT_FIRST, locate
 from local_llm.render import load_facts
 
-pytest.importorskip("ale_py")
-
 OBJECTS, GRID = "llmwrappers/PongObjects-v0", "llmwrappers/PongGrid-v0"
 both = pytest.mark.parametrize("env_id", [OBJECTS, GRID])
 NOOP, UP, DOWN = 0, 2, 3

@@ -19,7 +19,7 @@ from torch import nn
 from torch.distributions import Categorical, Normal
 
 import llmwrappers.tables
-from llmwrappers import CriticalFunction, CriticalStates, Trajectories
+from llmwrappers import CriticalFunction, CriticalStates, LLMActionOverride, Trajectories
 from llmwrappers.critical_states import spread
 
 SCRIPT = ROOT / "cleanrl_scripts" / "ppo_ultra.py"
@@ -201,6 +201,94 @@ def test_observations_are_normalised_as_gymnasium_does(ppo_ultra):
         np.testing.assert_allclose(agent.normalized(observation, update=True), expected, rtol=1e-4, atol=1e-5)
 
 
+class Ends(gym.Env):
+    """Observes the step; ends after so many steps as there are rewards, by termination or by truncation."""
+
+    def __init__(self, rewards, terminates=True):
+        self.rewards, self.terminates, self.received = rewards, terminates, []
+        self.action_space, self.observation_space = Box(-0.1, 0.1, (1,)), Box(0.0, 10.0, (1,))
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.received.append(float(action[0]))
+        reward, self.t = self.rewards[self.t], self.t + 1
+        ended = self.t == len(self.rewards)
+        observation = np.array([self.t], np.float32)
+        return observation, reward, ended and self.terminates, ended and not self.terminates, {}
+
+
+def ppo_of(ppo_ultra, env, **arguments):
+    rng = np.random.default_rng(0)
+    agent = ppo_ultra.Agent(env.observation_space, env.action_space, rng, torch.device("cpu"))
+    ppo = ppo_ultra.PPO(ppo_ultra.Args(**arguments), [env], agent, rng)
+    ppo.reset()
+    return ppo
+
+
+@pytest.mark.parametrize(("terminates", "worth"), [(True, 0.0), (False, 0.9 * (5 + 2))])
+def test_what_a_time_limit_cuts_off_is_worth_the_value_of_the_last_state(ppo_ultra, terminates, worth):
+    """The value of the state is 5 and its number, which is 2 at the end and 0 where the next episode begins."""
+    ppo = ppo_of(ppo_ultra, Ends([0.0, 0.0], terminates), num_steps=7, gamma=0.9)
+    ppo.agent.value = lambda observation: 5.0 + float(observation[0])
+    assert len(ppo.collect()) == 3
+    expected = [0.0, worth] * 3 + [0.0]
+    np.testing.assert_allclose(ppo.rewards[:, 0], expected, rtol=1e-6)
+    np.testing.assert_allclose(ppo.own_rewards[:, 0], expected, rtol=1e-6)
+
+
+def test_rewards_are_scaled_by_the_spread_of_the_discounted_returns_so_far(ppo_ultra):
+    """The return so far of each step begins anew with its episode."""
+    rewards = [1.0, -2.0, 3.0]
+    ppo = ppo_of(ppo_ultra, Ends(rewards), num_steps=7, gamma=0.5)
+    ppo.collect()
+    reference, expected = gym.wrappers.utils.RunningMeanStd(shape=()), []
+    for step in range(7):
+        so_far = rewards[: step % 3 + 1]
+        reference.update(np.array([sum(0.5**k * reward for k, reward in enumerate(reversed(so_far)))]))
+        expected.append(np.clip(so_far[-1] / np.sqrt(reference.var + 1e-8), -10, 10))
+    np.testing.assert_allclose(ppo.rewards[:, 0], expected, rtol=1e-4)
+
+
+def test_values_learn_the_returns(ppo_ultra):
+    """With lambda = 1 they are the discounted sums of rewards to the end of the episode, whatever the values were."""
+    ppo = ppo_of(ppo_ultra, Ends([0.0]), num_steps=6, num_minibatches=1, update_epochs=1, gamma=0.5, gae_lambda=1.0)
+    ppo.observations[:, 0, 0] = range(6)
+    ppo.rewards[:, 0], ppo.values[:, 0] = [1, 2, 3, 4, 5, 6], [7, 1, -2, 0, 3, 9]
+    ppo.dones[[2, 5]] = True
+    batches = []
+    ppo.minibatch = lambda *batch, learning_rate: batches.append(batch) or np.zeros(5)
+    ppo.update(1e-3)
+    ((observations, _, _, advantages, returns, _),) = batches
+    order = observations[:, 0].astype(int)
+    assert sorted(order) == list(range(6))
+    expected = np.array([1 + 1 + 0.75, 2 + 1.5, 3, 4 + 2.5 + 1.5, 5 + 3, 6])
+    np.testing.assert_allclose(returns, expected[order], rtol=1e-5)
+    np.testing.assert_allclose(advantages, (expected - ppo.values[:, 0])[order], rtol=1e-5)
+
+
+@pytest.mark.parametrize(("target_kl", "epochs"), [(None, 4), (0.6, 4), (0.4, 1)])
+def test_epochs_end_early_where_the_policy_has_moved_too_far(ppo_ultra, target_kl, epochs):
+    ppo = ppo_of(ppo_ultra, Ends([0.0]), num_steps=6, num_minibatches=2, update_epochs=4, target_kl=target_kl)
+    calls = []
+    ppo.minibatch = lambda *batch, learning_rate: calls.append(batch) or np.array([0, 0, 0, 0.5, 0])
+    ppo.update(1e-3)
+    assert len(calls) == 2 * epochs
+
+
+@pytest.mark.parametrize("flag", ["--anneal-lr", "--no-anneal-lr"])
+def test_the_learning_rate_falls_to_0_if_it_is_annealed(train, flag):
+    run_dir = train(
+        *("--env-id", "llmwrappers-tests/OneStep-v0", "--agent", "none", "--arm", "none", "--total-timesteps", "512", flag),
+        *("--learning-rate", "1e-3", "--trajectory-episodes", "0"),
+    )
+    expected = [1e-3, 7.5e-4, 5e-4, 2.5e-4] if flag == "--anneal-lr" else [1e-3] * 4
+    assert values_of(run_dir, "charts/learning_rate") == pytest.approx(expected)
+
+
 # ------------------------------------------------------------------------------------------------ credit
 
 
@@ -262,6 +350,20 @@ def test_credit_goes_to_the_executed_action(ppo_ultra, discrete):
         ppo.collect()
         ppo.update(1e-3)
     assert np.ravel(agent.act(observation))[0] > 0
+
+
+def test_actions_are_clipped_as_the_environment_gets_them_and_not_in_the_batch(ppo_ultra):
+    """A mask or an override below tells what was executed, which is to be credited only where the LLM acted."""
+    env = LLMActionOverride(Ends([0.0] * 3), lambda observation: ([0.05], 0.0) if observation[0] == 1 else None)
+    ppo = ppo_of(ppo_ultra, env, num_steps=90)
+    ppo.collect()
+    overridden = ppo.overridden[:, 0]
+    assert overridden.sum() == 30
+    received, stored = np.array(env.unwrapped.received), ppo.actions[:, 0, 0]
+    assert np.abs(received).max() == pytest.approx(0.1)
+    np.testing.assert_allclose(stored[overridden], 0.05)
+    assert np.abs(stored[~overridden]).max() > 1
+    np.testing.assert_allclose(np.clip(stored, -0.1, 0.1), received, rtol=1e-6)
 
 
 def test_the_return_of_an_episode_is_the_environments_own(ppo_ultra):
@@ -365,7 +467,6 @@ def test_advantages_that_tell_of_worth_are_of_the_environments_own_reward(ppo_ul
 
 @pytest.mark.parametrize("arm", ["a", "ra"])
 def test_own_rewards_are_the_rewards_but_for_the_llms(ppo_ultra, pretrained, arm):
-    """Also where a time limit ends an episode, which is then valued at its end."""
     rng = np.random.default_rng(0)
     args = ppo_ultra.Args(env_id="Pendulum-v1", num_steps=250, arm=arm)
     env = ppo_ultra.guide(gym.make("Pendulum-v1"), args, CriticalStates.load(pretrained / "table.json"))
@@ -513,6 +614,24 @@ def test_fidelity_tells_a_critical_state_from_others(ppo_ultra):
     assert wrong["difference"][2] <= 0
 
 
+def test_the_novelty_is_that_of_the_state_acted_in(ppo_ultra):
+    table = crossing_table([2.0, 3.0])
+    env = ppo_ultra.NoveltyBonus(Crossing(), lambda observation: float(observation[0]), table, alpha=0.5, patience_steps=0)
+    env.reset()
+    steps = [env.step(1) for _ in range(5)]
+    assert [reward for _, reward, *_ in steps] == [1.0, 1.0, 1 + 0.5 * 2, 1 + 0.5 * 3, 1.0]
+    assert [info["llm_reward"] for *_, info in steps] == [0.0, 0.0, 1.0, 1.5, 0.0]
+
+
+def test_an_arm_is_guided_as_its_arguments_say(ppo_ultra):
+    table = crossing_table([2.0])
+    potential = CriticalStates(table.observations, table.actions, [1.0], scale=[1.0], tolerance=0.1)
+    args = ppo_ultra.Args(arm="r", alpha=0.5, shaping="potential", gamma=0.5)
+    env = ppo_ultra.guide(Crossing(), args, potential)
+    env.reset()
+    assert [env.step(1)[4]["llm_reward"] for _ in range(4)] == [0.0, 0.25, -0.5, 0.0]
+
+
 def test_novelty_fades_where_one_has_been(ppo_ultra):
     rng = np.random.default_rng(0)
     agent = ppo_ultra.Agent(Box(-1, 1, (3,)), Discrete(2), rng, torch.device("cpu"))
@@ -523,6 +642,46 @@ def test_novelty_fades_where_one_has_been(ppo_ultra):
             novelty(known + rng.normal(scale=0.05, size=3))
         novelty.update(1e-3)
     assert 0 <= novelty(known) < 0.5 * novelty(new) <= 0.5
+
+
+def one_step_table(tmp_path, action: float) -> list[str]:
+    """Arguments for an environment of one state, and a table that has it."""
+    CriticalStates(np.ones((1, 2)), [[action]], [1.0], scale=np.ones(2), tolerance=0.1).save(tmp_path / "table.json")
+    return [
+        *("--env-id", "llmwrappers-tests/OneStep-v0", "--agent", "none", "--critical-states", str(tmp_path / "table.json")),
+        *("--arm", "ra", "--alpha", "3", "--trajectory-episodes", "0", "--eval-episodes", "8", "--learning-rate", "1e-5"),
+    ]
+
+
+def test_a_guided_evaluation_plays_all_of_the_llms_actions_and_counts_none_of_its_rewards(train, tmp_path):
+    run_dir = train(*one_step_table(tmp_path, 0.8), "--withhold", "0.75", "--total-timesteps", "128")
+    assert values_of(run_dir, "eval/guided_return") == pytest.approx([0.0, 0.0], abs=1e-6)
+    assert max(values_of(run_dir, "eval/episodic_return")) < -0.3
+
+
+def test_what_fell_silent_is_silent_in_a_guided_evaluation(train, tmp_path):
+    """-1 is far from the optimum, 0.8, and worse than whatever an untaught agent plays."""
+    run_dir = train(*one_step_table(tmp_path, -1.0), "--withhold", "0.5", "--total-timesteps", "512")
+    assert json.loads((run_dir / "entries.json").read_text())[0]["silent"]
+    guided, alone = (values_of(run_dir, f"eval/{name}_return") for name in ("guided", "episodic"))
+    assert guided[0] == pytest.approx(-(1.8**2), abs=1e-5)
+    assert guided[-1] == alone[-1] > -2.0
+
+
+def test_an_evaluation_begins_differently_each_episode_and_alike_each_time(ppo_ultra):
+    args = ppo_ultra.Args(env_id="llmwrappers-tests/Reach-v0", eval_episodes=3)
+    seen = []
+
+    class Still:
+        def act(self, observation):
+            seen.append(observation)
+            return np.zeros(2, np.float32)
+
+    for _ in range(2):
+        ppo_ultra.evaluate(ppo_ultra.make_env(args), Still(), args, "")
+    first = np.array(seen[::25])  # of each episode's 25
+    assert len(np.unique(first[:3], axis=0)) == 3
+    np.testing.assert_array_equal(first[:3], first[3:])
 
 
 def test_critical_states_from_code(train, pretrained, tmp_path):
@@ -558,6 +717,14 @@ def test_the_faults_of_code_count_where_they_were_made(ppo_ultra):
 def test_an_episode_is_logged_where_it_ended(train, pretrained):
     run_dir = train(*starts_from(pretrained), "--total-timesteps", "512", "--num-envs", "1", "--num-steps", "512")
     assert [int(row[0]) for row in metrics_of(run_dir) if row[1] == "charts/episodic_length"] == [200, 400]
+
+
+def test_episodes_of_several_environments_are_logged_where_they_ended(train):
+    run_dir = train(
+        *("--env-id", "llmwrappers-tests/Reach-v0", "--agent", "none", "--arm", "none", "--total-timesteps", "128"),
+        *("--num-envs", "2", "--num-steps", "64", "--trajectory-episodes", "0"),
+    )
+    assert [int(row[0]) for row in metrics_of(run_dir) if row[1] == "charts/episodic_length"] == [49, 50, 99, 100]
 
 
 @pytest.mark.parametrize("arm", ["ra", "rnd"])
@@ -641,8 +808,6 @@ def test_the_script_runs_from_the_command_line_and_is_tracked_offline(pretrained
 @pytest.mark.parametrize("guidance", ["table", "code"])
 @pytest.mark.parametrize("env_id", ["Hopper-v4", "Walker2d-v4", "Ant-v4", "ALE/Pong-v5"])
 def test_the_shipped_agents_go_on_with_what_is_shipped(train, env_id, guidance):
-    if env_id == "ALE/Pong-v5":
-        pytest.importorskip("ale_py")
     run_dir = train(
         "--env-id", env_id, "--arm", "ra", "--guidance", guidance, "--total-timesteps", "1024", "--no-save-model",
         "--num-envs", "1", "--eval-every", "10000",
@@ -652,7 +817,6 @@ def test_the_shipped_agents_go_on_with_what_is_shipped(train, env_id, guidance):
 
 
 def test_pong_is_played_from_its_objects_and_from_its_grid(train):
-    pytest.importorskip("ale_py")
     quick = ("--num-envs", "2", "--num-steps", "8", "--num-minibatches", "2", "--update-epochs", "1", "--eval-every", "10000")
     objects = train("--env-id", "ALE/Pong-v5", "--pretrain-timesteps", "32", *quick, "--trajectory-episodes", "1")
     assert json.loads((objects / "args.json").read_text())["args"]["clip_coef"] == 0.1
@@ -702,7 +866,6 @@ def test_wrong_arguments_are_named(ppo_ultra, pretrained, tmp_path):
     assert "images must be uint8 of shape (channels, 80, 80)" in says(
         "--env-id", "llmwrappers-tests/Pictures-v0", "--agent", "none", "--arm", "none"
     )
-    pytest.importorskip("ale_py")
     grid = ("--env-id", "llmwrappers/PongGrid-v0", "--agent", "none", "--num-steps", "16", "--arm", "rnd")
     table = str(Path(llmwrappers.tables.__path__[0]) / "llmwrappers-PongObjects-v0" / "table.json")
     assert "--arm rnd needs observations that are vectors" in says(*grid, "--critical-states", table)

@@ -5,6 +5,7 @@ import warnings
 import gymnasium as gym
 import numpy as np
 import pytest
+from conftest import Echo
 
 from llmwrappers import LLMActionMask, PriorAdvice, load_candidates
 
@@ -86,6 +87,17 @@ def test_a_fault_is_counted_and_the_others_go_on(fault):
     env.step(np.array([0.0], np.float32))
     assert env.get_wrapper_attr("asked") == ["fine"]
     assert env.get_wrapper_attr("fault_counts") == {"broken": 10, "fine": 0}
+
+
+@pytest.mark.filterwarnings("ignore:.*the prior moody failed:UserWarning")
+def test_a_success_in_between_resets_the_row():
+    calls = iter(range(100))
+    zero = np.zeros(2, np.float32)
+    env = PriorAdvice(Echo(steps=99), {"moody": lambda observation: zero if next(calls) % 10 == 9 else None})
+    infos = [env.reset(seed=0)[1], *(env.step(zero)[4] for _ in range(39))]
+    assert env.asked == ["moody"]
+    assert env.fault_counts == {"moody": 36}
+    assert [bool(np.isfinite(info["prior_actions"]).all()) for info in infos] == 4 * (9 * [False] + [True])
 
 
 def test_a_prior_that_writes_into_its_input_harms_nobody():

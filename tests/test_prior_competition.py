@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from llmwrappers import PriorCompetition
+from llmwrappers.discounted_returns import DiscountedReturns, difference
 
 
 def play(means: dict, episodes: int, seed: int = 0, spread: float = 1.0, mask_epsilon: float = 1.0) -> PriorCompetition:
@@ -40,6 +41,37 @@ def test_when_all_harm_all_are_dropped():
 def test_equal_arms_are_dropped_as_rarely_as_promised():
     dropped = sum(len(play({None: 0.0, "a": 0.0, "b": 0.0}, 150, seed).alive) < 2 for seed in range(100))
     assert dropped <= 5
+
+
+def test_the_error_is_divided_among_pairs_and_looks():
+    """After the k-th episode each of the n (n + 1) comparisons may err with probability error_rate / (n (n + 1) k (k + 1))."""
+    competition, rng, k = PriorCompetition(["a", "b"], error_rate=0.05, discount=1.0), np.random.default_rng(0), 0
+    returns = {arm: DiscountedReturns() for arm in ("a", "b", None)}
+    means = {"a": 0.0, "b": -1.2, None: 0.0}
+    while "b" in competition.alive:
+        for arm, mean in means.items():
+            value, k = float(rng.normal(mean, 1.0)), k + 1
+            returns[arm].add(value)
+            competition.record(arm, value)
+            played = {arm: kept for arm, kept in returns.items() if kept.count > 0}
+            best = max(played, key=lambda arm: played[arm].mean)
+            is_worse = (
+                best != "b" and "b" in played and difference(played["b"], played[best], 0.05 / (2 * 3 * k * (k + 1)))[2] < 0
+            )
+            assert ("b" not in competition.alive) == is_worse
+            if is_worse:
+                break
+    assert k > 30
+
+
+def test_arms_that_are_alike_so_far_are_both_played():
+    """Thompson sampling tries what may be the best: more so the less is known of it, not the greatest mean alone."""
+    competition, rng = PriorCompetition(["a", "b"], discount=1.0), np.random.default_rng(0)
+    for noise in (-1.0, 0.0, 1.0, -1.0, 1.0):
+        for arm, mean in (("a", 0.1), ("b", 0.0), (None, -20.0)):
+            competition.record(arm, mean + noise)
+    played = [arm for arm in (competition.choose(rng) for _ in range(300)) if arm is not None]
+    assert 0.3 < played.count("b") / len(played) < 0.5  # its mean is a sixth of a standard error of the difference lower
 
 
 def test_it_notices_when_the_agent_has_overtaken():
@@ -77,6 +109,17 @@ def test_the_verdict_says_who_helped_by_how_much_and_how_sure_that_is():
     new.record("new", 3.0)
     too_few = "new perhaps helped: an episode returned 3.0 more than without it (too few episodes for an interval, 1 with it)."
     assert new.verdict() == too_few
+
+
+def test_the_worths_of_all_candidates_hold_at_once():
+    one, three = PriorCompetition(["a"]), PriorCompetition(["a", "b", "c"])
+    for value in np.random.default_rng(0).normal(size=12):
+        for competition in (one, three):
+            competition.record("a", float(value) + 1)
+            competition.record(None, float(value))
+    assert three.worth("a")[0] == one.worth("a")[0]
+    assert three.worth("a") == difference(three.returns["a"], three.returns[None], 0.05 / 3)
+    assert three.worth("a")[1] < one.worth("a")[1]
 
 
 def test_a_candidate_is_measured_by_the_agent_that_it_has_not_taught():

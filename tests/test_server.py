@@ -7,12 +7,11 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from huggingface_hub import constants
 
 from local_llm.recorded import Recorded
 from local_llm.reply import ModelError, Sampling
 from local_llm.server import Server
-
-constants = pytest.importorskip("huggingface_hub.constants")
 
 MESSAGES = [{"role": "user", "content": "hello"}]
 

@@ -2,6 +2,7 @@
 
 import copy
 import csv
+import io
 import json
 import re
 import resource
@@ -15,7 +16,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from conftest import ROOT
+from conftest import ROOT, OneStep
 from torch import nn
 
 SCRIPT = ROOT / "cleanrl_scripts" / "td3_camel.py"
@@ -155,6 +156,48 @@ def test_acting_is_the_actor(td3_camel):
         np.testing.assert_allclose(td3.act(observation), x.numpy(), rtol=1e-5, atol=1e-6)
 
 
+def test_a_learner_is_all_in_its_checkpoint(td3_camel):
+    """Also who is on trial and who is the champion, which a short run may not come to."""
+    args = td3_camel.Args(batch_size=4)
+    whole, again = (
+        td3_camel.TD3(args, td3_camel.Replay(8, 3, 2), 3, 2, np.random.default_rng(seed), torch.device("cpu"))
+        for seed in (0, 1)
+    )
+    for network in (whole.challenger, whole.champion):
+        network.initialize(whole.rng)
+    whole.has_champion = True
+    whole.set_norm(True)
+    again.load_state(torch.load(io.BytesIO(td3_camel.serialize(whole.state())), weights_only=True))
+    for name in ("actor", "target_actor", "critics", "target_critics", "challenger", "champion"):
+        assert torch.equal(getattr(again, name).flat, getattr(whole, name).flat), name
+    assert again.has_champion
+    assert again.critics.norm
+    assert again.first_critic.norm
+    observation = np.ones(3, np.float32)
+    for name in ("act", "challenger_act", "champion_act"):
+        np.testing.assert_array_equal(getattr(again, name)(observation), getattr(whole, name)(observation))
+
+
+def test_a_full_replay_keeps_the_latest_and_a_checkpoint_of_it_goes_on(td3_camel, tmp_path):
+    replay = td3_camel.Replay(4, 1, 1)
+    for k in range(10):
+        replay.add([k], [k], [k], [0], [0], [0], [0], k, True, [])
+        if k in (2, 9):  # before and after it was full
+            replay.save(tmp_path / "replay.bin")
+    batch = torch.empty(64, replay.rows.shape[1])
+    replay.sample(np.random.default_rng(0), batch)
+    assert set(batch[:, 0].tolist()) == {6, 7, 8, 9}
+    again = td3_camel.Replay(4, 1, 1)
+    again.load(tmp_path / "replay.bin", 10)
+    np.testing.assert_array_equal(again.rows, replay.rows)
+    assert again.added == 10
+    for k in range(5):
+        replay.hold([k], [k], [k], [0], [0], [0], [0], k, True, [])
+    replay.release()
+    replay.sample(np.random.default_rng(0), batch)
+    assert set(batch[:, 0].tolist()) == {8, 9, 3, 4}  # half of the replay is the agent's own
+
+
 # ------------------------------------------------------------------------------------------------ whole runs
 
 
@@ -219,16 +262,33 @@ def test_resuming_after_a_kill_repeats_the_run(tmp_path, prior, is_taught):
     assert torch.equal(a["critics"], b["critics"])
 
 
-def test_every_prior_trains(train, tmp_path):
+def test_a_resumed_mask_goes_on_fading(train, td3_camel):
+    """In the paper's form: its schedule is where it was."""
+    run_dir = train(
+        *("--env-id", "llmwrappers-tests/Reach-v0", "--prior", "random", "--form", "paper", "--mask-fraction", "1.0"),
+        *("--total-timesteps", "190", "--checkpoint-every", "100"),
+    )
+    before = metrics_of(run_dir)
+    td3_camel.main(["--resume", str(run_dir)])
+    assert metrics_of(run_dir) == before
+    epsilons = [float(row[2]) for row in before if row[1] == "mask/epsilon"]
+    assert epsilons == pytest.approx([1 - 25 * k / 190 for k in range(1, 8)])
+
+
+def test_every_prior_trains_in_a_mask_around_it(train, td3_camel, tmp_path):
     """random, a file of one's own and an expert: the actor of a run of this script."""
+    env = gym.make("llmwrappers-tests/OneStep-v0")  # of one state, whose reward is -(action - 0.8)^2
     plain = train("--env-id", "llmwrappers-tests/OneStep-v0", "--prior", "none", "--total-timesteps", "300")
     own = tmp_path / "mine.py"
     own.write_text("def policy(obs):\n    return [0.1]\n")
     for prior in ("random", str(own), f"expert:{plain / 'model.pt'}"):
         run_dir = train("--env-id", "llmwrappers-tests/OneStep-v0", "--prior", prior, "--total-timesteps", "300")
-        assert last_value(run_dir, "eval/handover_gap") == pytest.approx(
-            last_value(run_dir, "eval/masked_return") - last_value(run_dir, "eval/episodic_return")
-        )
+        args = td3_camel.Args(prior=prior, env_id="llmwrappers-tests/OneStep-v0")
+        (policy,) = td3_camel.load_priors(args, env.observation_space, env.action_space).values()
+        low, high = np.clip(np.add(policy(np.ones(2)), [-0.3, 0.3]), -1, 1)
+        rewards = -((np.array([low, high, np.clip(0.8, low, high)]) - 0.8) ** 2)
+        first = next(float(row[2]) for row in metrics_of(run_dir) if row[1] == "eval/masked_return")  # before it is dropped
+        assert rewards.min() - 1e-6 <= first <= rewards.max() + 1e-6
 
 
 @pytest.mark.parametrize("env_id", ["Hopper-v4", "Walker2d-v4", "Ant-v4"])
@@ -238,6 +298,71 @@ def test_the_experts_of_the_evidence_are_agents_of_their_environments(td3_camel,
     x = np.zeros(env.action_space.shape)  # with the mask what the expert does, without it nothing
     expert, nothing = (td3_camel.evaluate(env, lambda obs: x, args, prior, "") for prior in ("expert", None))
     assert expert > 500 + nothing
+
+
+def test_a_random_prior_is_of_the_runs_seed_and_fixed_for_an_observation(td3_camel):
+    env = gym.make("llmwrappers-tests/Reach-v0")
+    first, second, other = (
+        td3_camel.load_priors(td3_camel.Args(prior="random", seed=seed), env.observation_space, env.action_space)["random"]
+        for seed in (1, 1, 2)
+    )
+    a, b = np.array([0.5, -0.5], np.float32), np.array([0.5, -0.25], np.float32)
+    np.testing.assert_array_equal(first(a), second(a))
+    assert len({tuple(answer) for answer in (first(a), first(b), other(a))}) == 3
+    answers = np.array([first(np.array([x, 0.0], np.float32)) for x in np.linspace(-5, 5, 500)])
+    np.testing.assert_allclose(answers.mean(axis=0), 0.0, atol=0.1)
+    assert (np.abs(answers) <= 1).all()
+    assert (np.abs(answers).max(axis=0) > 0.95).all()
+
+
+@pytest.mark.parametrize("form", ["taught", "paper"])
+def test_the_headline_is_of_the_agent_without_the_mask(train, tmp_path, form):
+    """The prior plays the optimum and the mask is narrow: with it any agent is perfect, an untrained one alone is not."""
+    (tmp_path / "optimal.py").write_text("def policy(obs):\n    return [0.8]\n")
+    run_dir = train(
+        *("--env-id", "llmwrappers-tests/OneStep-v0", "--prior", str(tmp_path / "optimal.py"), "--form", form),
+        *("--radius", "0.01", "--total-timesteps", "2"),
+    )
+    assert last_value(run_dir, "eval/masked_return") == pytest.approx(0.0, abs=1e-3)
+    assert last_value(run_dir, "eval/episodic_return") < -0.1
+    assert last_value(run_dir, "eval/handover_gap") > 0.1
+
+
+def test_an_evaluation_begins_differently_each_episode_and_alike_each_time(td3_camel):
+    args = td3_camel.Args(env_id="llmwrappers-tests/Reach-v0", prior="none", eval_episodes=3)
+    env, seen = td3_camel.make_env(args), []
+
+    def act(observation):
+        seen.append(observation)
+        return np.zeros(2, np.float32)
+
+    for _ in range(2):
+        td3_camel.evaluate(env, act, args, None, "")
+    first = np.array(seen[::25])  # of each episode's 25
+    assert len(np.unique(first[:3], axis=0)) == 3
+    np.testing.assert_array_equal(first[:3], first[3:])
+
+
+def test_the_masks_metrics_are_shares(train, tmp_path):
+    """Of Pendulum's torques, four units wide, a mask of radius 0.5 leaves a half around 0."""
+    (tmp_path / "zero.py").write_text("def policy(obs):\n    return [0.0]\n")
+    run_dir = train(
+        *("--env-id", "Pendulum-v1", "--prior", str(tmp_path / "zero.py"), "--form", "paper", "--radius", "0.5"),
+        *("--mask-fraction", "1.0", "--total-timesteps", "400", "--learning-starts", "1000"),
+    )
+    active, width = ([float(row[2]) for row in metrics_of(run_dir) if row[1] == f"mask/{name}"] for name in ("active", "width"))
+    assert active == pytest.approx([0.75, 0.25], abs=0.12)
+    assert width == pytest.approx([1 - 0.5 * share for share in active])
+
+
+def test_ever_fewer_episodes_may_be_masked(train, tmp_path):
+    (tmp_path / "mine.py").write_text("def policy(obs):\n    return [0.0, 0.0]\n")
+    run_dir = train(
+        *("--env-id", "llmwrappers-tests/Reach-v0", "--prior", str(tmp_path / "mine.py"), "--mask-fraction", "0.5"),
+        *("--total-timesteps", "150"),
+    )
+    epsilons = [float(row[2]) for row in metrics_of(run_dir) if row[1] == "mask/epsilon"]
+    assert epsilons == pytest.approx([1.0, 2 / 3, 1 / 3, 0.0, 0.0, 0.0])
 
 
 PILES = {  # the goal lies at the origin
@@ -335,6 +460,25 @@ def test_a_trial_that_cannot_be_compared_by_an_interval_is_by_its_mean(td3_camel
     assert [trials.record(1900.0 + k, best, untaught_return=0.0) for k in range(5)] == [False] * 4 + [True]
 
 
+def test_a_trial_is_played_by_the_challenger_and_its_luck_is_told_by_the_champion(td3_camel):
+    args = td3_camel.Args(prior="mine.py", total_timesteps=1000, learning_starts=10, mask_fraction=0.0, batch_size=4)
+    rng = np.random.default_rng(0)
+    td3 = td3_camel.TD3(args, td3_camel.Replay(8, 3, 2, 1), 3, 2, rng, torch.device("cpu"))
+    teaching = td3_camel.Teaching(args, ["mine"], td3)
+    teaching.competition.record("mine", 10.0)
+    teaching.trials.decided_at = 0
+    first = td3.actor.flat.clone()
+    played = []
+    for episode in range(7):
+        teaching.begin_episode(100 + episode, rng)
+        played.append((teaching.act, teaching.exploration_noise))
+        td3.actor.flat.add_(0.01)  # it learns on
+        teaching.end_episode(12.0, teaching.asked)
+    noisy, quiet = (td3.challenger_act, args.exploration_noise), (td3.challenger_act, 0.0)
+    assert played == [noisy, quiet, noisy, quiet, noisy, (td3.champion_act, 0.0), noisy]
+    assert torch.equal(td3.champion.flat, first)  # and not what was learned while it was tried
+
+
 def test_a_champion_is_not_replaced_by_one_that_is_worse_only_perhaps(td3_camel):
     """Chance may excuse a trial, so that the pulls weaken; the champion stays."""
     trials, prior = td3_camel.Trials(), td3_camel.DiscountedReturns()
@@ -365,6 +509,23 @@ def test_a_champion_that_was_lucky_is_replaced_once_it_has_defended_itself(td3_c
             break
     assert won[-1]
     assert trials.champion.mean == pytest.approx(2801.0)
+
+
+def test_the_champion_is_evaluated_and_saved(train, td3_camel, tmp_path):
+    """A checkpoint is given a champion that plays -1 for ever: the run goes on and ends with it."""
+    (tmp_path / "mine.py").write_text("def policy(obs):\n    return [0.1]\n")
+    run_dir = train(
+        *("--env-id", "llmwrappers-tests/OneStep-v0", "--prior", str(tmp_path / "mine.py"), "--total-timesteps", "40"),
+        *("--checkpoint-every", "30"),
+    )
+    checkpoint = torch.load(run_dir / "checkpoint.pt")
+    champion = checkpoint["td3"]["champion"].zero_()
+    champion[-1] = -20.0  # the bias of the only action
+    checkpoint["td3"]["has_champion"] = True
+    torch.save(checkpoint, run_dir / "checkpoint.pt")
+    td3_camel.main(["--resume", str(run_dir)])
+    assert torch.equal(torch.load(run_dir / "model.pt")["actor"], champion)
+    assert last_value(run_dir, "eval/episodic_return") == pytest.approx(-(1.8**2), abs=1e-4)
 
 
 def test_an_agent_a_little_below_its_prior_gets_a_first_champion(td3_camel):
@@ -450,6 +611,20 @@ def test_faults_are_counted_on_by_a_resumed_run(train, td3_camel, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:.*the prior.*:UserWarning")
+def test_faults_in_a_row_are_counted_on_by_a_resumed_run(train, td3_camel, tmp_path):
+    """Two faults an episode: the tenth is made after the checkpoint, and the prior is asked no more."""
+    (tmp_path / "broken.py").write_text("def policy(obs):\n    return [obs[7]]\n")
+    run_dir = train(
+        *("--env-id", "llmwrappers-tests/OneStep-v0", "--prior", str(tmp_path / "broken.py"), "--total-timesteps", "7"),
+        *("--mask-fraction", "1.0", "--checkpoint-every", "4"),
+    )
+    before = metrics_of(run_dir)
+    assert last_value(run_dir, "mask/prior_faults") == 10
+    td3_camel.main(["--resume", str(run_dir)])
+    assert metrics_of(run_dir) == before
+
+
+@pytest.mark.filterwarnings("ignore:.*the prior.*:UserWarning")
 def test_the_faults_of_a_prior_that_teaches_without_masking_count_too(train, tmp_path):
     (tmp_path / "third.py").write_text(
         "calls = 0\n\ndef policy(obs):\n    global calls\n    calls += 1\n    return -10.0 * obs if calls % 3 else []\n"
@@ -461,6 +636,73 @@ def test_the_faults_of_a_prior_that_teaches_without_masking_count_too(train, tmp
     faults = [float(row[2]) for row in metrics_of(run_dir) if row[1] == "mask/prior_faults"]
     epsilons = [float(row[2]) for row in metrics_of(run_dir) if row[1] == "mask/epsilon"]
     assert faults[-1] > faults[epsilons.index(0.0)] > 0
+
+
+def replay_of(td3_camel, run_dir, observation_dim, action_dim, candidates=0):
+    """The agent's own transitions at the last checkpoint, by field."""
+    added = torch.load(run_dir / "checkpoint.pt")["transitions"]
+    replay = td3_camel.Replay(added, observation_dim, action_dim, candidates)
+    replay.load(run_dir / "replay.bin", added)
+    names = ("obs", "action", "next_obs", "next_center", "next_half_width", "center", "half_width", "reward", "not_terminated")
+    return {name: replay.rows[:, field] for name, field in zip(names, replay.fields, strict=False)}
+
+
+@pytest.mark.parametrize(("env_id", "a", "not_terminated"), [("Reach", 2, 1.0), ("OneStep", 1, 0.0)])
+def test_an_episode_that_a_time_limit_ends_goes_on_in_the_targets(train, td3_camel, env_id, a, not_terminated):
+    """Reach is truncated after 25 steps; OneStep terminates."""
+    run_dir = train(
+        *("--env-id", f"llmwrappers-tests/{env_id}-v0", "--prior", "none", "--total-timesteps", "60"),
+        *("--checkpoint-every", "50"),
+    )
+    found = replay_of(td3_camel, run_dir, 2, a)["not_terminated"]
+    assert len(found) == 50
+    assert (found == not_terminated).all()
+
+
+def test_the_target_action_lies_in_the_next_states_interval(train, td3_camel):
+    """What is stored as the next interval is the one in which the next action of the episode is taken."""
+    run_dir = train(
+        *("--env-id", "Pendulum-v1", "--prior", "random", "--form", "paper", "--total-timesteps", "300"),
+        *("--learning-starts", "1000", "--mask-fraction", "1.0", "--checkpoint-every", "200"),
+    )
+    rows = replay_of(td3_camel, run_dir, 3, 1)
+    for name in ("center", "half_width"):
+        np.testing.assert_array_equal(rows[f"next_{name}"][:199], rows[name][1:200])  # Pendulum's episodes take 200 steps
+    assert len(np.unique(rows["center"])) > 50
+
+
+class Overriding(gym.Wrapper):
+    """Plays 0.25 in place of every action, and says so, as LLMActionOverride would."""
+
+    def step(self, action):
+        executed = np.full(1, 0.25, np.float32)
+        *result, info = self.env.step(executed)
+        return *result, {**info, "executed_action": executed}
+
+
+gym.register("llmwrappers-tests/Overridden-v0", entry_point=lambda: Overriding(OneStep()), disable_env_checker=True)
+
+
+@pytest.mark.parametrize("form", ["taught", "paper"])
+def test_the_replay_holds_what_the_environment_received(train, td3_camel, form):
+    run_dir = train(
+        *("--env-id", "llmwrappers-tests/Overridden-v0", "--prior", "random", "--form", form, "--total-timesteps", "30"),
+        *("--checkpoint-every", "20"),
+    )
+    rows = replay_of(td3_camel, run_dir, 2, 1, candidates=int(form == "taught"))
+    assert len(rows["action"]) >= 10
+    assert (rows["action"] == 0.25).all()
+
+
+def test_exploration_noise_is_a_fraction_of_half_the_range(train, td3_camel):
+    """An agent that learns next to nothing, and always sees the same: its actions spread as the noise says."""
+    run_dir = train(
+        *("--env-id", "llmwrappers-tests/OneStep-v0", "--prior", "none", "--learning-starts", "10", "--learning-rate", "1e-12"),
+        *("--batch-size", "2", "--total-timesteps", "410", "--checkpoint-every", "410"),
+    )
+    actions = replay_of(td3_camel, run_dir, 2, 1)["action"][10:]
+    assert len(actions) == 400
+    assert actions.std() == pytest.approx(0.1, rel=0.15)
 
 
 def test_the_replay_holds_native_units(train, td3_camel):

@@ -7,13 +7,12 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+import torch
+import transformers
+from huggingface_hub import constants
 
 from local_llm.reply import ModelError, Sampling
 from local_llm.transformers_model import DEFAULT_MODELS, TransformersModel, default_model
-
-torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
-constants = pytest.importorskip("huggingface_hub.constants")
 
 PROMPT = "Write a policy for Pendulum."
 POLICY = "```python\nimport numpy as np\n\ndef policy(obs):\n    return np.array([{}])\n```"
@@ -166,7 +165,6 @@ class TestSchema:
     }
 
     def test_with_llguidance_every_reply_obeys(self, model):
-        pytest.importorskip("llguidance")
         sampling = Sampling(temperature=1.5, top_p=1.0, max_new_tokens=300, thinking=50)
         replies = list(model.ask(MESSAGES, 16, sampling, self.SCHEMA))
         finished = [json.loads(reply.text) for reply in replies if reply.finish_reason == "stop"]
@@ -177,7 +175,6 @@ class TestSchema:
             assert all(isinstance(held, bool) for held in value["hold"])
 
     def test_a_schema_that_llguidance_cannot_follow_is_an_error(self, model):
-        pytest.importorskip("llguidance")
         with pytest.raises(ModelError, match=r"cannot follow the schema: .*nonsense"):
             texts(model, schema={"type": "nonsense"})
 
