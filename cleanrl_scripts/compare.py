@@ -6,7 +6,7 @@
 #   table.md, curves.png, summary.png, index.html <- curves.csv       interquartile means, 95 % bootstrap intervals over seeds
 #
 #   python cleanrl_scripts/compare.py --env-ids Hopper-v4 Walker2d-v4 --arms none llm random expert --seeds 1-8 \
-#       --total-timesteps 300000 --learning-starts 5000               what it does not know itself goes to the script
+#       --total-timesteps 300000 --learning-starts 7500               what it does not know itself goes to the script
 #
 # Many machines: the same command with --ray auto on a Ray cluster (pip install 'llmwrappers[ray]'); --output must be on a disk
 # that all nodes share. In a Slurm job script one line (Ray 2.49 or newer) starts the cluster, compares, and stops the cluster:
