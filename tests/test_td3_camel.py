@@ -147,6 +147,65 @@ def test_the_update_is_td3(td3_camel, form):
         torch.testing.assert_close(network.flat, flat_like(network, modules), rtol=1e-4, atol=2e-5 if taught else 2e-6)
 
 
+def test_a_run_is_td3(td3_camel, train):
+    """From the first reset to the last update: the returns and the weights of a textbook's loop with the same draws."""
+    seed, steps, warm_up, batch_size = 7, 400, 150, 32  # of QUICK
+    run_dir = train("--env-id", "Hopper-v4", "--prior", "none", "--total-timesteps", str(steps), "--seed", str(seed))
+    torch.set_grad_enabled(True)
+
+    env, draws = gym.make("Hopper-v4"), np.random.default_rng(seed)
+    td3 = td3_camel.TD3(td3_camel.Args(), td3_camel.Replay(1, 11, 3), 11, 3, draws, torch.device("cpu"))  # its first weights
+    actor, target_actor = (textbook_network(td3.actor, 0).append(nn.Tanh()) for _ in range(2))
+    critics, targets = ([textbook_network(td3.critics, i) for i in range(2)] for _ in range(2))
+    actor_optimizer = torch.optim.Adam(actor.parameters(), lr=3e-4)
+    critic_optimizer = torch.optim.Adam([p for c in critics for p in c.parameters()], lr=3e-4)
+    buffer, returns, episodic_return = [], [], 0.0
+    observation, _ = env.reset(seed=int(draws.integers(2**31)))
+    for step in range(1, steps + 1):
+        if step <= warm_up:
+            action = draws.uniform(-1, 1, 3).astype(np.float32)
+        else:
+            with torch.no_grad():
+                action = actor(torch.tensor(observation, dtype=torch.float32)).numpy()
+            action = (action + 0.1 * draws.standard_normal(3, dtype=np.float32)).clip(-1, 1)
+        next_observation, reward, terminated, truncated, _ = env.step(action)
+        buffer.append([*observation, *action, *next_observation, reward, not terminated])
+        observation, episodic_return = next_observation, episodic_return + reward
+
+        if step > warm_up:
+            rows = [buffer[i] for i in draws.integers(0, len(buffer), batch_size)]
+            obs, act, next_obs, rewards, alive = torch.tensor(rows, dtype=torch.float32).split([11, 3, 11, 1, 1], dim=1)
+            noise = torch.from_numpy(draws.standard_normal((3, batch_size), dtype=np.float32)).T
+            with torch.no_grad():
+                next_act = (target_actor(next_obs) + (0.2 * noise).clamp(-0.5, 0.5)).clamp(-1, 1)
+                next_q = torch.minimum(*(target(torch.cat([next_obs, next_act], 1)) for target in targets))
+                y = rewards + 0.99 * alive * next_q
+            loss = sum(nn.functional.mse_loss(c(torch.cat([obs, act], 1)), y) for c in critics)
+            critic_optimizer.zero_grad()
+            loss.backward()
+            critic_optimizer.step()
+            if step % 2 == 0:
+                actor_loss = -critics[0](torch.cat([obs, actor(obs)], 1)).mean()
+                actor_optimizer.zero_grad()
+                actor_loss.backward()
+                actor_optimizer.step()
+                with torch.no_grad():
+                    for online, target in zip([actor, *critics], [target_actor, *targets], strict=True):
+                        for p, t in zip(online.parameters(), target.parameters(), strict=True):
+                            t.lerp_(p, 0.005)
+        if terminated or truncated:
+            returns.append(episodic_return)
+            observation, _ = env.reset(seed=int(draws.integers(2**31)))
+            episodic_return = 0.0
+
+    logged = [float(value) for _, name, value in metrics_of(run_dir) if name == "charts/episodic_return"]
+    assert len(returns) > 10
+    np.testing.assert_allclose(logged, returns, rtol=1e-2, atol=1e-2)
+    model = torch.load(run_dir / "model.pt")
+    torch.testing.assert_close(model["actor"], flat_like(td3.actor, [actor]), rtol=1e-2, atol=1e-3)
+    torch.testing.assert_close(model["critics"], flat_like(td3.critics, critics), rtol=1e-2, atol=1e-3)
+
+
 def test_acting_is_the_actor(td3_camel):
     args, rng = td3_camel.Args(batch_size=4), np.random.default_rng(0)
     td3 = td3_camel.TD3(args, td3_camel.Replay(8, 3, 2), 3, 2, rng, torch.device("cpu"))
