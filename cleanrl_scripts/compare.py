@@ -1278,7 +1278,8 @@ def curves_figure(report: Report):
         axis.yaxis.set_major_formatter(thousands)
     caption = "interquartile means over seeds (how many), bands: 95 % intervals"
     if used:
-        caption += f"; solid: the agent alone, dashed: {' or '.join(sorted(used))}"
+        caption += ";\n" if len(report.curves) == 1 else "; "  # one panel is narrower than the line
+        caption += f"solid: the agent alone, dashed: {' or '.join(sorted(used))}"
     figure.supxlabel(caption, fontsize=8)
     return figure
 
