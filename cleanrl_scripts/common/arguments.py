@@ -1,0 +1,123 @@
+"""RunArgs: the arguments that every script has; how arguments are read, checked, and taken over by a resumed run."""
+
+import dataclasses
+import importlib
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import gymnasium as gym
+import tyro
+
+from cleanrl_scripts.common.errors import UserError
+
+
+@dataclass
+class RunArgs:
+    exp_name: str
+    """the name of this experiment"""
+    seed: int = 1
+    """seed of the experiment"""
+    torch_deterministic: bool = True
+    """if toggled, torch uses deterministic algorithms only"""
+    cuda: bool = True
+    """if toggled, a GPU is used where there is one (by PPO for images only: small networks are faster without)"""
+    track: bool = False
+    """if toggled, this experiment will be tracked with Weights and Biases (WANDB_MODE=offline needs no account)"""
+    wandb_project_name: str = "llmwrappers"
+    """the wandb's project name"""
+    wandb_entity: str | None = None
+    """the entity (team) of wandb's project"""
+    wandb_tags: tuple[str, ...] = ()
+    """tags of the wandb run"""
+    capture_video: bool = False
+    """whether to record the first episode of every evaluation (check out the `videos` folder)"""
+    save_model: bool = True
+    """whether to save the final agent into the run folder"""
+    runs_dir: str = "runs"
+    """the folder in which the run folder is made"""
+    resume: str | None = None
+    """a run folder: continues that run with its own arguments, as if it had never stopped"""
+    checkpoint_every: int = 50_000
+    """steps between checkpoints; the episodes at hand end there"""
+    eval_every: int = 20_000
+    """steps between evaluations"""
+    eval_episodes: int = 10
+    """episodes of an evaluation"""
+
+    # Algorithm specific arguments
+    env_id: str = "Hopper-v4"
+    """the id of the environment"""
+    total_timesteps: int = 1000000
+    """total timesteps of the experiments"""
+
+
+# What an argument may be, beyond its type.
+CONDITIONS: dict[str, Callable[[float], bool]] = {
+    "at least 0": lambda value: value >= 0,
+    "at least 1": lambda value: value >= 1,
+    "finite and above 0": lambda value: 0 < value < math.inf,
+    "finite and at least 0": lambda value: 0 <= value < math.inf,
+    "in [0, 1]": lambda value: 0 <= value <= 1,
+    "in [0, 1)": lambda value: 0 <= value < 1,
+    "in (0, 2]": lambda value: 0 < value <= 2,
+}
+RUN_RANGES = {"at least 0": ("seed",), "at least 1": ("total_timesteps", "checkpoint_every", "eval_every", "eval_episodes")}
+
+
+def check_ranges(args: RunArgs, *ranges: Mapping[str, Iterable[str]]) -> None:
+    """Refuses arguments outside their ranges, which are given as condition -> names.
+
+    Raises:
+        UserError: naming the first such argument, its value and what it must be
+    """
+    for words, names in ((words, names) for group in (RUN_RANGES, *ranges) for words, names in group.items()):
+        for name in names:
+            value = getattr(args, name)
+            if value is not None and not CONDITIONS[words](value):
+                raise UserError(f"--{name.replace('_', '-')} must be {words}, got {value}")
+
+
+def check_env_id(env_id: str, hint: str) -> None:
+    """Refuses an id that Gymnasium does not know; of ``module:Id`` the module is imported first, which registers it."""
+    try:
+        module, _, name = env_id.rpartition(":")
+        if module:
+            importlib.import_module(module)
+        gym.spec(name)
+    except (gym.error.Error, ImportError) as error:
+        raise UserError(f"--env-id {env_id}: {error} ({hint}; gymnasium.pprint_registry() lists every environment)") from None
+
+
+AnyArgs = TypeVar("AnyArgs", bound=RunArgs)
+
+
+def resumed_args(args: AnyArgs, argv: list[str] | None, file_hashes: Callable[[AnyArgs], dict[str, str]]) -> AnyArgs:
+    """The arguments of the run that ``args.resume`` names; none of those given may differ, nor the files that it reads.
+
+    Raises:
+        UserError: no run folder of this script, another argument, or a file that has changed since
+    """
+    run_dir, script = args.resume, type(args)
+    path = Path(str(run_dir)) / "args.json"
+    try:
+        description = json.loads(path.read_text())
+        saved = script(**description["args"])
+        saved = dataclasses.replace(saved, resume=run_dir, wandb_tags=tuple(saved.wandb_tags))
+        args = tyro.cli(script, args=argv, default=saved)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"--resume {run_dir}: no run of this script: {path}: {error}") from None
+    for field in dataclasses.fields(script):
+        given, before = getattr(args, field.name), getattr(saved, field.name)
+        if given != before:
+            option = field.name.replace("_", "-")
+            raise UserError(f"--{option} {given}: the run in {run_dir} has {before}; --resume takes no other arguments")
+    now = file_hashes(args)
+    for name, sha256 in description.get("sha256", {}).items():
+        if now.get(name) != sha256:
+            option = name.replace("_", "-")
+            raise UserError(f"--resume {run_dir}: the file of --{option} is not the one that the run began with")
+    return args

@@ -1,0 +1,69 @@
+"""Environments as the scripts train on them: made, recorded, their observations vectors or images."""
+
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+
+from cleanrl_scripts.common.arguments import RunArgs
+from cleanrl_scripts.common.errors import UserError
+
+
+def make_env(args: RunArgs, video_dir: Path | None = None) -> gym.Env:
+    """The environment as it is: raw observations, native actions; with a folder for videos, recorded.
+
+    Raises:
+        UserError: Gymnasium cannot make it, or cannot render it
+    """
+    options: dict = {"render_mode": "rgb_array"} if video_dir else {}
+    try:
+        env = gym.make(args.env_id, disable_env_checker=True, **options)
+        if video_dir:
+            env.reset(seed=0)
+            env.render()
+            env = gym.wrappers.RecordVideo(
+                env, str(video_dir), episode_trigger=lambda n: n % args.eval_episodes == 0, disable_logger=True
+            )
+    except Exception as error:
+        option = " --capture-video" if video_dir else ""
+        raise UserError(f"--env-id {args.env_id}{option}: {type(error).__name__}: {error}") from None
+    return env
+
+
+def flattened(env: gym.Env, env_id: str, images: bool = False) -> gym.Env:
+    """The environment with observations that are vectors, or images that a network here takes."""
+    space = env.observation_space
+    if images and isinstance(space, Box) and len(space.shape) == 3:
+        if space.dtype != np.uint8 or space.shape[1:] != (80, 80):
+            raise UserError(
+                f"--env-id {env_id}: images must be uint8 of shape (channels, 80, 80), got {space}; register the environment "
+                "with wrappers of Gymnasium that make them so"
+            )
+    elif not (isinstance(space, Box) and len(space.shape) == 1):
+        try:
+            env = gym.wrappers.FlattenObservation(env)
+            assert isinstance(env.observation_space, Box)
+        except (AssertionError, NotImplementedError):
+            raise UserError(f"--env-id {env_id}: cannot flatten {space} to a vector") from None
+    return env
+
+
+def refuse_action_space(env_id: str, algorithm: str, space: gym.Space, discrete: bool, bounded: bool) -> None:
+    """Refuses what is neither a Box of floats (with finite low < high, if ``bounded``) nor, if they are served, Discrete."""
+    is_box = isinstance(space, Box) and np.issubdtype(space.dtype, np.floating)
+    if is_box and bounded:
+        is_box = space.is_bounded("both") and bool((space.low < space.high).all())
+    if not (is_box or (discrete and isinstance(space, Discrete))):
+        box = "a Box action space of floats" + " with finite low < high" * bounded
+        raise UserError(f"--env-id {env_id}: {algorithm} needs {box}{' or a Discrete one' * discrete}, got {space}")
+
+
+def note_endless_episodes(env: gym.Env, env_id: str) -> None:
+    """Warns of an environment without a time limit."""
+    if env.spec is not None and env.spec.max_episode_steps is None:
+        print(
+            f"note: {env_id} has no time limit; evaluations, recordings and checkpoints wait for the end of their episode, so "
+            "if episodes may never end, register it with max_episode_steps",
+            flush=True,
+        )

@@ -1,0 +1,128 @@
+"""Logger: metrics to a CSV file, TensorBoard and W&B; a progress bar, or a line now and then."""
+
+import csv
+import dataclasses
+import datetime
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from torch.utils.tensorboard import SummaryWriter
+from tqdm import tqdm
+
+from cleanrl_scripts.common.arguments import RunArgs
+from cleanrl_scripts.common.errors import UserError
+from cleanrl_scripts.common.run_folder import how_to_resume
+
+
+class Logger:
+    """Writes every metric to metrics.csv and TensorBoard, and to W&B with --track; shows where the run is.
+
+    A context: a run that is stopped in it says how to go on.
+
+    Args:
+        arm: what is compared with others; W&B groups by it
+        total_timesteps: where the progress ends
+        hardware: what the run computes on
+        checkpoint: where an interrupted run goes on; with what ``state_dict`` gave
+    """
+
+    def __init__(self, args: RunArgs, run_dir: Path, arm: str, total_timesteps: int, hardware: str, checkpoint: dict | None):
+        before = checkpoint["logger"] if checkpoint else {"csv_bytes": 0, "seconds": 0.0, "global_step": 0}
+        self.run_dir, self.global_step, csv_bytes = run_dir, before["global_step"], before["csv_bytes"]
+        path = run_dir / "metrics.csv"
+        if csv_bytes and (not path.exists() or path.stat().st_size < csv_bytes):
+            raise UserError(f"{path} is shorter than the checkpoint beside it says")
+        self.file = open(path, "a", newline="")  # noqa: SIM115
+        self.file.truncate(csv_bytes)  # what an interrupted run wrote after its last checkpoint will come again
+        self.csv = csv.writer(self.file, lineterminator="\n")
+        if not csv_bytes:
+            self.csv.writerow(["global_step", "metric", "value"])
+        self.tensorboard = SummaryWriter(str(run_dir), purge_step=self.global_step + 1 if csv_bytes else 0)
+        self.wandb = wandb_run(args, run_dir, arm) if args.track else None
+        (run_dir / "summary.json").unlink(missing_ok=True)  # a finished run that is resumed goes back to its last checkpoint
+
+        self.start_step, self.start_time, self.last_line = self.global_step, time.monotonic(), time.monotonic()
+        self.seconds_before, self.total = before["seconds"], total_timesteps
+        self.bar = tqdm(total=self.total, initial=self.global_step, unit="step", dynamic_ncols=True, disable=None)
+        print(f"{'resuming' if csv_bytes else 'training'} {run_dir} on {hardware}", flush=True)
+
+    def log(self, global_step: int, values: dict[str, float]) -> None:
+        """Writes metrics of a step."""
+        for name, value in values.items():
+            self.csv.writerow([global_step, name, repr(float(value))])
+            self.tensorboard.add_scalar(name, value, global_step)
+        self.file.flush()
+        if self.wandb:
+            self.wandb.log(values, step=global_step)
+
+    def progress(self, global_step: int, last_return: float) -> None:
+        """Shows where the run is."""
+        self.global_step = global_step
+        if not self.bar.disable:
+            self.bar.set_postfix_str(f"return {last_return:.0f}", refresh=False)
+            self.bar.update(global_step - self.bar.n)
+        elif time.monotonic() - self.last_line > 15:
+            self.last_line = time.monotonic()
+            rate = self.steps_per_second
+            left = datetime.timedelta(seconds=int((self.total - global_step) / rate))
+            self.print(f"global_step {global_step}/{self.total}  return {last_return:.0f}  SPS {rate:.0f}  left {left}")
+
+    def print(self, line: str) -> None:
+        """Prints a line above the bar."""
+        self.bar.write(line)
+        sys.stdout.flush()
+
+    @property
+    def seconds(self) -> float:
+        """How long the run has taken, with what it took before it was resumed."""
+        return self.seconds_before + time.monotonic() - self.start_time
+
+    @property
+    def steps_per_second(self) -> float:
+        return max(self.global_step - self.start_step, 1) / max(time.monotonic() - self.start_time, 1e-9)
+
+    def state_dict(self) -> dict:
+        """What a checkpoint keeps of it; the metrics so far are on the disk then."""
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        return {"csv_bytes": self.file.tell(), "seconds": self.seconds, "global_step": self.global_step}
+
+    def __enter__(self) -> "Logger":
+        return self
+
+    def __exit__(self, kind, error, traceback) -> None:
+        if kind and issubclass(kind, KeyboardInterrupt | SystemExit):
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_IGN)  # it stops already
+            self.print(f"stopped at global_step {self.global_step}: {how_to_resume(self.run_dir)}")
+        self.file.close()
+        if kind is None:
+            self.tensorboard.close()
+            if self.wandb:
+                self.wandb.finish()
+            self.bar.update(self.total - self.bar.n)
+            self.bar.close()
+            print(f"finished in {self.run_dir}")
+
+
+def wandb_run(args: RunArgs, run_dir: Path, arm: str):
+    """The run in W&B, the same one if it is resumed."""
+    try:
+        import wandb
+
+        return wandb.init(
+            project=args.wandb_project_name,
+            entity=args.wandb_entity,
+            group=f"{args.env_id}-{arm}",
+            tags=[*args.wandb_tags, args.env_id, arm],
+            config={**dataclasses.asdict(args), "arm": arm},
+            name=run_dir.name,
+            id=run_dir.name,
+            resume="allow",
+            dir=str(run_dir),
+        )
+    except Exception as error:
+        raise UserError(f"--track: {error} (WANDB_MODE=offline needs neither account nor network)") from None

@@ -1,0 +1,160 @@
+"""The priors that ``--prior`` stands for: shipped ones, files, folders, trained experts, random actions."""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import gymnasium as gym
+import numpy as np
+import torch
+from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces.utils import flatdim, flatten
+
+from cleanrl_scripts.common.actor_critic import ActorCritic
+from cleanrl_scripts.common.arguments import RunArgs
+from cleanrl_scripts.common.errors import UserError
+from cleanrl_scripts.common.networks import MLP
+from llmwrappers import PriorPolicy, load_prior, to_native
+from llmwrappers.priors import load_candidates, shipped_priors
+
+
+@dataclass
+class PriorArgs(RunArgs):
+    # The prior
+    prior: str = "shipped"
+    """shipped (env_id's) | none | random | a shipped prior's name | FILE.py | trusted:FILE.py | FOLDER | expert:MODEL.pt"""
+    candidate: int | None = None
+    """which of a shipped prior's candidates (its default one if not given)"""
+    prior_input: str | None = None
+    """what the prior is handed, if not the observation: ram (Atari's), simulator (MuJoCo's qpos and qvel), or a key of info"""
+    isolation: Literal["inprocess", "process"] = "inprocess"
+    """where the code of a prior is played: checked and guarded in this process, or in a locked process of its own"""
+    radius: float = 0.3
+    """half-width of the interval around the prior's action, as a fraction of half the action range, in (0, 2]"""
+
+
+PRIOR_RANGES = {"in (0, 2]": ("radius",)}
+
+
+def arm_name(args: PriorArgs) -> str:
+    """none | random | expert | auto | llm, or the name of the user's own file or folder."""
+    kind, _, rest = args.prior.partition(":")
+    if args.prior == args.env_id or args.prior in shipped_priors():
+        return "llm"
+    path = Path(rest if kind in ("trusted", "auto") and rest else args.prior)
+    return (
+        kind
+        if kind in ("none", "random", "expert") or args.prior == "auto"
+        else path.stem
+        if path.suffix == ".py"
+        else path.name
+    )
+
+
+def check_prior(args: PriorArgs) -> None:
+    """Puts the environment's id for "shipped", and refuses arguments of the prior that do not go together."""
+    if args.prior == "shipped":
+        if args.env_id not in shipped_priors() and args.candidate is None:
+            raise UserError(
+                f"no prior is shipped as the default of --env-id {args.env_id} (those of {', '.join(shipped_priors())} are). "
+                "Give a Python file that defines policy(obs) with --prior path/to/policy.py, let ppo_camel.py choose among the "
+                "candidates of an environment that has some with --prior auto, or train without one: --prior none"
+            )
+        args.prior = args.env_id
+    kind = args.prior.partition(":")[0]
+    if args.candidate is not None and kind in ("none", "random", "auto", "expert"):
+        raise UserError(f"--candidate {args.candidate} needs a shipped prior, got --prior {args.prior}")
+    if args.prior_input is not None and kind in ("none", "random", "expert"):
+        raise UserError(f"--prior-input {args.prior_input} needs a prior that is code, got --prior {args.prior}")
+
+
+def load_priors(args: PriorArgs, env: gym.Env) -> dict[str, PriorPolicy]:
+    """The policies that --prior stands for, by name: one, or with ``auto`` all candidates; none for ``none``.
+
+    Args:
+        env: its observations and actions are what the policies take and give, raw and native
+
+    Raises:
+        UserError: there is no such prior, or not for this environment
+    """
+    observations, space = env.observation_space, env.action_space
+    kind, _, rest = args.prior.partition(":")
+    try:
+        if kind == "none":
+            return {}
+        if kind == "random":
+            return {"random": random_prior(observations, space, args.seed)}
+        if kind == "expert":
+            return {"expert": expert_prior(rest, args.env_id, observations, space)}
+        if args.isolation == "process" and args.prior_input is None and observations.shape is None:
+            raise ValueError(
+                f"--isolation process needs observations that are arrays, or a --prior-input that is one, got {observations}"
+            )
+        size = space.shape if isinstance(space, Box) else int(space.n)  # pyright: ignore[reportAttributeAccessIssue]
+        if kind == "auto":
+            return load_candidates(rest or args.env_id, args.isolation, size)
+        name = Path(rest if kind == "trusted" else args.prior).stem if args.candidate is None else f"policy-{args.candidate}"
+        return {name: load_prior(args.prior, args.candidate, args.isolation, size)}
+    except (ValueError, TypeError, OSError, gym.error.Error) as error:
+        raise UserError(f"--env-id {args.env_id} --prior {args.prior}: {error}") from None
+
+
+def prior_files(args: PriorArgs) -> dict[str, str]:
+    """The hash of the file, or of the files of the folder, that the prior is read from, if it is the user's own."""
+    path = Path(re.sub("^(expert|trusted|auto):", "", args.prior))
+    files = [path] if path.is_file() else sorted([*path.glob("*.py"), *path.glob("provenance.json")])  # which has the default
+    return {"prior": hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()} if files else {}
+
+
+def random_prior(observation_space: gym.Space, action_space: gym.Space, seed: int) -> PriorPolicy:
+    """CAMEL's random mask: a uniformly random action, fixed for each observation so that a resumed run sees it again."""
+
+    def policy(observation):
+        digest = hashlib.blake2b(np.asarray(flatten(observation_space, observation)).tobytes(), digest_size=8).digest()
+        rng = np.random.default_rng((seed, int.from_bytes(digest, "little")))
+        if isinstance(action_space, Discrete):
+            return {int(action_space.start + rng.integers(action_space.n))}
+        return rng.uniform(action_space.low, action_space.high)  # pyright: ignore[reportAttributeAccessIssue]
+
+    return policy
+
+
+def expert_prior(path: str, env_id: str, observation_space: gym.Space, action_space: gym.Space) -> PriorPolicy:
+    """CAMEL's expert mask: the final agent of a run, on the same environment in any version of it.
+
+    It is td3_camel.py's model.pt, or the agent.pt of a PPO script.
+    """
+    try:
+        saved = torch.load(path, map_location="cpu", weights_only=True)
+        trained_on = saved["env_id"]
+        if "agent" in saved:
+            agent = ActorCritic(gym.spaces.flatten_space(observation_space), action_space, np.random.default_rng())
+            sizes = saved["agent"]["sizes"]
+            if sizes == agent.network.sizes:
+                agent.load_state_dict(saved["agent"])
+
+            def act(observation):
+                action = agent.act(observation)
+                return {action} if isinstance(action, int) else action
+
+        else:
+            sizes, network = saved["actor_sizes"], MLP(saved["actor_sizes"])
+            network.flat.data.copy_(saved["actor"])
+            space: Any = action_space
+
+            def act(observation):
+                x = np.tanh(network.numpy(observation.astype(np.float32)[None])[0, 0])
+                return to_native(x.reshape(space.shape), space.low, space.high)
+
+    except Exception as error:
+        raise UserError(f"--prior expert:{path} is no model.pt or agent.pt of these scripts: {error}") from None
+    if trained_on.rpartition("-v")[0] != env_id.rpartition("-v")[0]:
+        raise UserError(f"--prior expert:{path}: its env_id is {trained_on}, --env-id is {env_id}")
+    needed = flatdim(observation_space), flatdim(action_space)
+    if (sizes[0], sizes[-1]) != needed:
+        raise UserError(
+            f"--prior expert:{path} maps {sizes[0]} numbers to {sizes[-1]}; the environment needs {needed[0]} to {needed[1]}"
+        )
+    return lambda observation: act(np.asarray(flatten(observation_space, observation)))

@@ -1,0 +1,126 @@
+"""The run folder: made with what one needs to repeat the run, read and written as checkpoints, left behind in one sentence."""
+
+import contextlib
+import dataclasses
+import importlib.metadata
+import io
+import json
+import os
+import platform
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import gymnasium as gym
+import torch
+
+from cleanrl_scripts.common.arguments import RunArgs
+from cleanrl_scripts.common.errors import UserError
+from cleanrl_scripts.common.files import write_atomically
+
+
+@contextlib.contextmanager
+def run_folder(args: RunArgs, arm: str, env: gym.Env, sha256: dict[str, str]) -> Iterator[Path]:
+    """Makes the run folder, or opens that of ``--resume``; a disk that fails meanwhile is one sentence.
+
+    Args:
+        arm: what is compared with others, a part of the folder's name
+        env: the environment of the run, whose spec is kept
+        sha256: the hashes of the files that the run reads, by the argument that names each
+    """
+    run_dir = Path(args.resume or Path(args.runs_dir) / f"{file_name(args.env_id)}__{args.exp_name}__{arm}__{args.seed}")
+    if not args.resume:
+        run_dir = run_dir.with_name(f"{run_dir.name}__{int(time.time())}")
+        try:
+            run_dir.mkdir(parents=True)
+            write_atomically(run_dir / "args.json", json.dumps(describe(args, env, sha256), indent=2, default=str))
+        except OSError as error:
+            raise UserError(f"--runs-dir {args.runs_dir}: cannot make the run folder {run_dir}: {error.strerror}") from None
+    # A full disk also stops TensorBoard's writer thread, which would print a traceback of its own.
+    threading.excepthook = lambda hook: None if isinstance(hook.exc_value, OSError) else threading.__excepthook__(hook)
+    try:
+        yield run_dir
+    except OSError as error:
+        raise UserError(
+            f"cannot read or write {error.filename or run_dir}: {error.strerror or error}. What was written before is kept: "
+            f"{how_to_resume(run_dir)}"
+        ) from None
+
+
+def file_name(env_id: str) -> str:
+    """An environment's id as part of a file's name."""
+    return env_id.replace("/", "-").replace(":", "-")
+
+
+def how_to_resume(run_dir: Path) -> str:
+    """What --resume would do with a run folder."""
+    from_where = "goes on from its last checkpoint" if (run_dir / "checkpoint.pt").exists() else "starts it again"
+    return f"--resume {run_dir} {from_where}"
+
+
+def save_checkpoint(run_dir: Path, state: dict) -> None:
+    """Replaces the checkpoint, if all of it can be written."""
+    write_atomically(run_dir / "checkpoint.pt", serialize(state))
+
+
+@contextlib.contextmanager
+def checkpoint_of(run_dir: Path, device: torch.device | str = "cpu") -> Iterator[dict | None]:
+    """The checkpoint, or None if there is none; whatever fails while it is taken over means that it is damaged."""
+    try:
+        path = run_dir / "checkpoint.pt"
+        yield torch.load(path, weights_only=True, map_location=device) if path.exists() else None
+    except Exception as error:
+        raise UserError(f"--resume {run_dir}: its checkpoint is damaged or of another run: {error}") from None
+
+
+def write_summary(run_dir: Path, summary: dict) -> None:
+    """Writes summary.json, which says that the run has finished."""
+    write_atomically(run_dir / "summary.json", json.dumps(summary, indent=2))
+
+
+def serialize(state: dict) -> memoryview:
+    """torch.save in memory, where it cannot fail for want of disk space."""
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    return buffer.getbuffer()
+
+
+def describe(args: RunArgs, env: gym.Env, sha256: dict[str, str]) -> dict:
+    """What one needs to know to repeat a run."""
+    versions: dict[str, str | None] = {"python": platform.python_version()}
+    for package in ("llmwrappers", "numpy", "torch", "gymnasium", "mujoco", "ale-py"):
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            versions[package] = None
+    commit = _git("rev-parse", "HEAD")
+    # A comparison that grows where it is committed changes nothing that a run depends on.
+    changed = _git("status", "--porcelain", "--untracked-files=no", "--", ":/", ":(top,exclude)benchmarks/comparisons")
+    return {
+        "args": dataclasses.asdict(args),
+        "versions": versions,
+        "git_commit": commit and commit + ("-dirty" if changed else ""),
+        "command": sys.argv,
+        "sha256": sha256,
+        "env_spec": env.unwrapped.spec and dataclasses.asdict(env.unwrapped.spec),
+    }
+
+
+def _git(*command: str) -> str | None:
+    try:
+        done = subprocess.run(["git", *command], cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    except OSError:  # no git on this machine
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def prepare_torch(deterministic: bool, threads: int | None = None) -> None:
+    """Settings of torch that every run has."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(deterministic)
+    torch.set_flush_denormal(True)  # the moments of small gradients decay to denormals, on which Adam takes ten times as long
+    if threads:
+        torch.set_num_threads(threads)
