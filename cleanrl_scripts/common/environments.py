@@ -1,5 +1,6 @@
 """Environments as the scripts train on them: made, recorded, their observations vectors or images."""
 
+import warnings
 from pathlib import Path
 
 import gymnasium as gym
@@ -17,6 +18,8 @@ def make_env(args: RunArgs, video_dir: Path | None = None) -> gym.Env:
         UserError: Gymnasium cannot make it, or cannot render it
     """
     options: dict = {"render_mode": "rgb_array"} if video_dir else {}
+    # The papers' results are on v4; gymnasium warns that there is a v5.
+    warnings.filterwarnings("ignore", message=".*is out of date", category=DeprecationWarning)
     try:
         env = gym.make(args.env_id, disable_env_checker=True, **options)
         if video_dir:
