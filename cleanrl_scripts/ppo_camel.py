@@ -18,17 +18,18 @@ from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
-import scipy.stats
 import torch
 import tyro
 from gymnasium.spaces import Box
 
 from cleanrl_scripts.common.actor_critic import ActorCritic
 from cleanrl_scripts.common.arguments import check_env_id, check_ranges, resumed_args
-from cleanrl_scripts.common.environments import flattened, make_env, note_endless_episodes, refuse_action_space
+from cleanrl_scripts.common.audition import CHANCE, Episode, Teacher, audition
+from cleanrl_scripts.common.environments import make_flat_env, note_endless_episodes
 from cleanrl_scripts.common.errors import UserError, run_script
 from cleanrl_scripts.common.evaluation import evaluate
 from cleanrl_scripts.common.files import write_atomically
+from cleanrl_scripts.common.gae import gae
 from cleanrl_scripts.common.logger import Logger
 from cleanrl_scripts.common.networks import Adam
 from cleanrl_scripts.common.priors_of_arms import PRIOR_RANGES, PriorArgs, arm_name, check_prior, load_priors, prior_files
@@ -40,7 +41,6 @@ from cleanrl_scripts.common.run_folder import (
     serialize,
     write_summary,
 )
-from cleanrl_scripts.common.teacher import Episode, Teacher
 from llmwrappers import EpsilonMaskSchedule, to_normalized
 from llmwrappers.prior_input import read_prior_input
 from llmwrappers.priors import shipped_priors
@@ -52,7 +52,7 @@ class Args(PriorArgs):
     exp_name: str = "ppo_camel"
     """the name of this experiment"""
     prior: str = "auto"
-    """auto: all the candidates shipped for env_id audition | auto:FOLDER: those in a folder | shipped (its default one) | none |
+    """auto: all the candidates shipped for env_id audition | auto:FOLDER: those in a folder | shipped (its default) | none |
     random | a shipped prior's name | FILE.py | trusted:FILE.py | FOLDER | expert:MODEL.pt, or agent.pt of a PPO script"""
 
     # The clone
@@ -123,38 +123,7 @@ def parse_args(argv: list[str] | None = None) -> Args:
     return args
 
 
-# ------------------------------------------------------------------------------------------------ audition and clone
-
-CHANCE = "random actions"
-
-
-def audition(
-    args: Args, contestants: dict[str, Teacher], rng: np.random.Generator
-) -> tuple[dict[str, list[Episode]], str, str]:
-    """The episodes that all contestants played, the name of the one that teaches, if any, and a sentence that says why."""
-
-    def play(name: str) -> Episode:
-        return contestants[name].play(seed=int(rng.integers(2**31)))
-
-    def mean_return(name: str) -> float:
-        return float(np.mean([episode.episodic_return for episode in played[name]]))
-
-    played = {name: [play(name)] for name in contestants}
-    while faultless := [name for name in contestants if name != CHANCE and not any(e.faults for e in played[name])]:
-        best = max(faultless, key=mean_return)
-        rarer = min(best, CHANCE, key=lambda name: len(played[name]))
-        steps = sum(len(episode.rewards) for episodes in played.values() for episode in episodes)
-        if len(played[rarer]) >= (2 if steps >= 0.6 * args.clone_steps else 3):
-            break
-        played[rarer].append(play(rarer))
-    else:
-        return played, "", f"The prior failed ({', '.join(played)[len(CHANCE) + 2 :]}): the agent is PPO alone."
-    found = f"{best} returned {mean_return(best):.1f} ({len(played[best])} episodes), random actions {mean_return(CHANCE):.1f}"
-    returns = [[episode.episodic_return for episode in played[name]] for name in (best, CHANCE)]
-    test = scipy.stats.ttest_ind(*returns, alternative="greater")  # Student's; NaN where neither varies
-    if returns[0] <= returns[1] if math.isnan(test.pvalue) else test.pvalue > 0.05:
-        return played, "", f"No prior returned more than chance explains ({found}): the agent is PPO alone."
-    return played, best, f"The agent begins as a copy of its teacher: {found}."
+# ----------------------------------------------------------------------------------------------------------- clone
 
 
 class Clone:
@@ -309,26 +278,11 @@ class PPO:
             self.actions[step] = actions
         return finished
 
-    def advantages(self) -> np.ndarray:
-        """Generalised advantage estimates (steps, envs); an episode at hand goes on with its value."""
-        next_values = self.agent.numpy(self.current)[1]
-        advantages = np.zeros_like(self.rewards)
-        for i in range(len(self.envs)):
-            advantage, next_value = 0.0, float(next_values[i])
-            columns = (self.rewards[:, i].tolist(), self.values[:, i].tolist(), self.dones[:, i].tolist())
-            estimates = []
-            for reward, value, done in zip(*map(reversed, columns), strict=True):
-                alive = self.args.gamma * (not done)
-                advantage = reward + alive * next_value - value + alive * self.args.gae_lambda * advantage
-                next_value = value
-                estimates.append(advantage)
-            advantages[:, i] = estimates[::-1]
-        return advantages
-
     def update(self, learning_rate: float) -> None:
         """The epochs of one iteration."""
         args, agent = self.args, self.agent
-        advantages = self.advantages()
+        next_values = agent.numpy(self.current)[1]
+        advantages = gae(self.rewards, self.values, self.dones, next_values, args.gamma, args.gae_lambda)
         arrays = [self.observations, self.actions, advantages, advantages + self.values, self.values]
         batch = [torch.from_numpy(array.reshape(-1, *array.shape[2:])).to(agent.device) for array in arrays]
         size = len(batch[0])
@@ -383,15 +337,9 @@ class PPO:
 # ------------------------------------------------------------------------------------------------------------ training
 
 
-def make_agent_env(args: Args, video_dir: Path | None = None) -> gym.Env:
-    env = make_env(args, video_dir)
-    refuse_action_space(args.env_id, "this PPO", env.action_space, discrete=True, bounded=False)
-    return flattened(env, args.env_id, images=True)
-
-
 def main(argv: list[str] | None = None) -> None:
     args = parse_args(argv)
-    env = make_agent_env(args)
+    env = make_flat_env(args)
     images = len(env.observation_space.shape or ()) == 3
     prepare_torch(args.torch_deterministic, None if images else 1)
     device = torch.device("cuda" if images and torch.cuda.is_available() and args.cuda else "cpu")
@@ -410,8 +358,8 @@ def main(argv: list[str] | None = None) -> None:
     note_endless_episodes(env, args.env_id)
     arm = arm_name(args)
     with run_folder(args, arm, env, prior_files(args)) as run_dir:
-        eval_env = make_agent_env(args, run_dir / "videos" if args.capture_video else None)
-        envs = [gym.wrappers.RecordEpisodeStatistics(make_agent_env(args)) for _ in range(args.num_envs)]
+        eval_env = make_flat_env(args, run_dir / "videos" if args.capture_video else None)
+        envs: list[gym.Env] = [gym.wrappers.RecordEpisodeStatistics(make_flat_env(args)) for _ in range(args.num_envs)]
         try:
             train(args, PPO(args, envs, agent, rng), teachers, eval_env, run_dir, arm)
         finally:
@@ -477,7 +425,7 @@ def train(args: Args, ppo: PPO, teachers: dict[str, Teacher], eval_env: gym.Env,
 
 def begin(args: Args, agent: ActorCritic, teachers: dict[str, Teacher], rng, logger: Logger) -> tuple[int, str]:
     """Audition and clone; returns the steps that they took, and a sentence on what was found."""
-    played, best, verdict = audition(args, teachers, rng)
+    played, best, verdict = audition(teachers, args.clone_steps, rng)
     logger.print(verdict)
     steps = 0
     for name, episodes in played.items():

@@ -34,6 +34,13 @@ def make_env(args: RunArgs, video_dir: Path | None = None) -> gym.Env:
     return env
 
 
+def make_flat_env(args: RunArgs, video_dir: Path | None = None) -> gym.Env:
+    """An environment for PPO: native actions, observations that are vectors or images."""
+    env = make_env(args, video_dir)
+    refuse_action_space(args.env_id, "this PPO", env.action_space, discrete=True, bounded=False)
+    return flattened(env, args.env_id, images=True)
+
+
 def flattened(env: gym.Env, env_id: str, images: bool = False) -> gym.Env:
     """The environment with observations that are vectors, or images that a network here takes."""
     space = env.observation_space

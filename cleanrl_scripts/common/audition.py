@@ -1,11 +1,13 @@
-"""Teacher: a prior that plays episodes by itself and says, in any state, what it would do."""
+"""audition: finds the prior that is to teach; Teacher: a prior that plays by itself and says what it would do anywhere."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+import scipy.stats
 from gymnasium.spaces import Box, Discrete
 
 from llmwrappers import LLMActionMask, PriorPolicy
@@ -21,7 +23,7 @@ class Episode:
     observations: list[np.ndarray] = field(default_factory=list)
     rewards: list[float] = field(default_factory=list)
     terminated: bool = False
-    last_observation: np.ndarray | None = None
+    last_observation: np.ndarray = field(default_factory=lambda: np.empty(0))
     faults: int = 0
 
     @property
@@ -79,3 +81,47 @@ class Teacher:
             return native_action(self.policy(handed), space.low, space.high).ravel().astype(np.float32)
         except Exception:
             return np.full(int(space.n) if isinstance(space, Discrete) else int(np.prod(space.shape or ())), np.nan, np.float32)
+
+
+CHANCE = "random actions"
+
+
+def audition(
+    contestants: dict[str, Teacher], clone_steps: int, rng: np.random.Generator
+) -> tuple[dict[str, list[Episode]], str, str]:
+    """Finds the prior that teaches: the one with the highest mean return, if chance does not explain it.
+
+    Each plays an episode; then random actions and the one in front go on until both have played three, or two once 60 % of
+    ``clone_steps`` are gone. A prior that fails once is out. Chance: Student's test against random actions, one-sided, 5 %.
+
+    Args:
+        contestants: the priors by name, and random actions as ``CHANCE``
+
+    Returns:
+        the episodes of all contestants, the name of the teacher ("" for none), and a sentence that says why
+    """
+
+    def play(name: str) -> Episode:
+        return contestants[name].play(seed=int(rng.integers(2**31)))
+
+    def returns(name: str) -> list[float]:
+        return [episode.episodic_return for episode in played[name]]
+
+    played = {name: [play(name)] for name in contestants}
+    while faultless := [name for name in contestants if name != CHANCE and not any(e.faults for e in played[name])]:
+        best = max(faultless, key=lambda name: np.mean(returns(name)))
+        rarer = min(best, CHANCE, key=lambda name: len(played[name]))
+        steps = sum(len(episode.rewards) for episodes in played.values() for episode in episodes)
+        if len(played[rarer]) >= (2 if steps >= 0.6 * clone_steps else 3):
+            break
+        played[rarer].append(play(rarer))
+    else:
+        return played, "", "All priors failed: the agent is PPO alone."
+    found = f"{best} returned {np.mean(returns(best)):.1f} ({len(played[best])} episodes), "
+    found += f"{CHANCE} {np.mean(returns(CHANCE)):.1f}"
+    p_value = scipy.stats.ttest_ind(returns(best), returns(CHANCE), alternative="greater").pvalue
+    if math.isnan(p_value):  # neither varies
+        p_value = float(np.mean(returns(best)) <= np.mean(returns(CHANCE)))
+    if p_value > 0.05:
+        return played, "", f"No prior returned more than chance explains ({found}): the agent is PPO alone."
+    return played, best, f"The agent begins as a copy of {best}: {found}."
