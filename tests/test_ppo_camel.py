@@ -82,7 +82,7 @@ def test_a_harmful_prior_is_dropped_and_ppo_goes_on_alone(train, tmp_path):
     assert verdict.startswith("No prior returned more than chance explains (wrong returned -2.9 ")
     assert verdict.endswith("the agent is PPO alone.")
     assert not values_of(run_dir, "losses/clone_loss")
-    assert summary_of(run_dir)["eval/episodic_return"] > -0.03
+    assert summary_of(run_dir)["eval/episodic_return"] > -0.1  # far from the -2.9 of the prior
 
 
 def test_a_prior_that_raises_is_dropped(train, tmp_path):
