@@ -24,7 +24,7 @@ from gymnasium.spaces import Box
 
 from cleanrl_scripts.common.actor_critic import ActorCritic
 from cleanrl_scripts.common.arguments import check_env_id, check_ranges, resumed_args
-from cleanrl_scripts.common.audition import CHANCE, Episode, Teacher, audition
+from cleanrl_scripts.common.audition import CHANCE, NOTHING, Episode, Teacher, audition
 from cleanrl_scripts.common.environments import make_flat_env, note_endless_episodes
 from cleanrl_scripts.common.errors import UserError, run_script
 from cleanrl_scripts.common.evaluation import evaluate
@@ -62,6 +62,8 @@ class Args(PriorArgs):
     """the learning rate of the regression on the prior's actions and returns"""
     clone_std: float = 0.2
     """standard deviation of the copy's actions, as a fraction of half the action range"""
+    poor_std: float = 0.5
+    """the same if the prior returns no more than doing nothing: it has more to learn than to keep"""
 
     # PPO
     learning_rate: float = 3e-4
@@ -99,7 +101,7 @@ class Args(PriorArgs):
 RANGES = {
     "at least 0": ("ent_coef", "vf_coef"),
     "at least 1": ("num_envs", "num_steps", "num_minibatches", "update_epochs", "clone_steps"),
-    "finite and above 0": ("learning_rate", "clone_learning_rate", "clone_std", "clip_coef", "max_grad_norm"),
+    "finite and above 0": ("learning_rate", "clone_learning_rate", "clone_std", "poor_std", "clip_coef", "max_grad_norm"),
     "in [0, 1]": ("gamma", "gae_lambda"),
 }
 
@@ -135,7 +137,9 @@ class Clone:
         others: episodes whose states the teacher only comments
     """
 
-    def __init__(self, args: Args, agent: ActorCritic, teacher: Teacher, own: list[Episode], others: list[Episode], rng):
+    def __init__(
+        self, args: Args, agent: ActorCritic, teacher: Teacher, std: float, own: list[Episode], others: list[Episode], rng
+    ):
         self.args, self.agent, self.teacher, self.rng, self.own = args, agent, teacher, rng, list(own)
         self.optimizer = Adam(list(agent.network.parameters()))
         self.states: list[Episode] = []
@@ -144,7 +148,7 @@ class Clone:
         self.half_range = torch.ones(1)
         if isinstance(space, Box):
             self.half_range = torch.from_numpy((space.high - space.low).ravel() / 2).to(agent.device)
-            agent.log_std.data.copy_((args.clone_std * self.half_range).log())
+            agent.log_std.data.copy_((std * self.half_range).log())
         for episode in (*own, *others):
             self.look_at(episode)
         self.fit(epochs=5)
@@ -352,7 +356,10 @@ def main(argv: list[str] | None = None) -> None:
     priors = load_priors(args, raw_env)
     teachers = {}
     if priors:
-        priors = {CHANCE: random_actions(raw_env.action_space, args.seed), **priors}
+        space = raw_env.action_space
+        if isinstance(space, Box):
+            priors = {NOTHING: lambda _: (space.low + space.high) / 2, **priors}
+        priors = {CHANCE: random_actions(space, args.seed), **priors}
         try:
             teachers = {name: Teacher(raw_env, p, observe, args.prior_input, args.radius) for name, p in priors.items()}
         except (ValueError, TypeError) as error:
@@ -427,17 +434,17 @@ def train(args: Args, ppo: PPO, teachers: dict[str, Teacher], eval_env: gym.Env,
 
 def begin(args: Args, agent: ActorCritic, teachers: dict[str, Teacher], rng, logger: Logger) -> tuple[int, str]:
     """Audition and clone; returns the steps that they took, and a sentence on what was found."""
-    played, best, verdict = audition(teachers, args.clone_steps, rng)
-    logger.print(verdict)
-    steps = 0
-    for name, episodes in played.items():
+    found, steps = audition(teachers, args.clone_steps, rng), 0
+    logger.print(found.verdict)
+    for name, episodes in found.played.items():
         for episode in episodes:
             steps += len(episode.rewards)
             logger.log(steps, {f"audition/{name}": episode.episodic_return})
-    if not best:
-        return steps, verdict
-    others = [episode for name, episodes in played.items() if name != best for episode in episodes]
-    clone = Clone(args, agent, teachers[best], played[best], others, rng)
+    if not found.teacher:
+        return steps, found.verdict
+    others = [episode for name, episodes in found.played.items() if name != found.teacher for episode in episodes]
+    std = args.clone_std if found.beats_nothing or not agent.policy.shape else args.poor_std
+    clone = Clone(args, agent, teachers[found.teacher], std, found.played[found.teacher], others, rng)
     env = EpsilonMaskSchedule(clone.teacher.mask, max(args.clone_steps - steps, 1), mask_fraction=1.0)
     while steps < args.clone_steps:
         episode = clone.play(env, most_steps=args.clone_steps - steps)
@@ -446,7 +453,7 @@ def begin(args: Args, agent: ActorCritic, teachers: dict[str, Teacher], rng, log
         logger.log(steps, {**values, "mask/epsilon": env.get_wrapper_attr("mask_epsilon"), "losses/clone_loss": clone.loss})
         logger.progress(steps, episode.episodic_return)
     clone.finish()
-    return steps, verdict
+    return steps, found.verdict
 
 
 if __name__ == "__main__":

@@ -151,7 +151,7 @@ def clone_of(policy, **arguments) -> ppo_camel.Clone:
     args = ppo_camel.Args(gamma=0.5, **arguments)
     agent = ActorCritic(env.observation_space, env.action_space, rng, torch.device("cpu"))
     teacher = Teacher(env, policy, np.asarray, None, radius=0.3)
-    clone = ppo_camel.Clone(args, agent, teacher, [teacher.play(seed) for seed in range(100)], [], rng)
+    clone = ppo_camel.Clone(args, agent, teacher, 0.2, [teacher.play(seed) for seed in range(100)], [], rng)
     clone.finish()
     return clone
 
@@ -170,7 +170,7 @@ def test_a_clone_does_what_its_teacher_does():
     # 1 + 1/2 + 1/4 ... to the end of the ten steps, which an observation does not tell: 1.8 on the average.
     assert values.mean() == pytest.approx(1.8, abs=0.1)
     assert values.std() < 0.1
-    assert agent.log_std.exp().tolist() == pytest.approx([3.0 * clone.args.clone_std] * 2)
+    assert agent.log_std.exp().tolist() == pytest.approx([3.0 * 0.2] * 2)
 
 
 def test_states_where_the_teacher_fails_are_left_out():

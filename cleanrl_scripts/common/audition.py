@@ -84,22 +84,30 @@ class Teacher:
             return np.full(int(space.n) if isinstance(space, Discrete) else int(np.prod(space.shape or ())), np.nan, np.float32)
 
 
-CHANCE = "random actions"
+CHANCE, NOTHING = "random actions", "doing nothing"
 
 
-def audition(
-    contestants: dict[str, Teacher], clone_steps: int, rng: np.random.Generator
-) -> tuple[dict[str, list[Episode]], str, str]:
+@dataclass
+class Audition:
+    """What came of an audition: all episodes, the name of the prior that teaches ("" for none), and a sentence on why.
+
+    ``beats_nothing``: whether it also returned more than doing nothing, by more than chance; if not, it has much to learn.
+    """
+
+    played: dict[str, list[Episode]]
+    teacher: str
+    verdict: str
+    beats_nothing: bool = False
+
+
+def audition(contestants: dict[str, Teacher], clone_steps: int, rng: np.random.Generator) -> Audition:
     """Finds the prior that teaches: the one with the highest mean return, if chance does not explain it.
 
-    Each plays an episode; then random actions and the one in front go on until both have played three, or two once 60 % of
-    ``clone_steps`` are gone. A prior that fails once is out. Chance: Student's test against random actions, one-sided, 5 %.
+    Each plays an episode; then the one in front and those that are no priors go on until they have played three, or two once
+    60 % of ``clone_steps`` are gone. A prior that fails once is out. Chance: Student's test, one-sided, 5 %.
 
     Args:
-        contestants: the priors by name, and random actions as ``CHANCE``
-
-    Returns:
-        the episodes of all contestants, the name of the teacher ("" for none), and a sentence that says why
+        contestants: the priors by name, random actions as ``CHANCE`` and, on a Box, doing nothing as ``NOTHING``
     """
 
     def play(name: str) -> Episode:
@@ -109,21 +117,32 @@ def audition(
         return [episode.episodic_return for episode in played[name]]
 
     played = {name: [play(name)] for name in contestants}
-    while faultless := [name for name in contestants if name != CHANCE and not any(e.faults for e in played[name])]:
+    others = [name for name in contestants if name in (CHANCE, NOTHING)]
+    while faultless := [name for name in contestants if name not in others and not any(e.faults for e in played[name])]:
         best = max(faultless, key=lambda name: np.mean(returns(name)))
-        rarer = min(best, CHANCE, key=lambda name: len(played[name]))
+        rarest = min(best, *others, key=lambda name: len(played[name]))
         steps = sum(len(episode.rewards) for episodes in played.values() for episode in episodes)
-        if len(played[rarer]) >= (2 if steps >= 0.6 * clone_steps else 3):
+        if len(played[rarest]) >= (2 if steps >= 0.6 * clone_steps else 3):
             break
-        played[rarer].append(play(rarer))
+        played[rarest].append(play(rarest))
     else:
-        return played, "", "All priors failed: the agent is PPO alone."
-    found = f"{best} returned {np.mean(returns(best)):.1f} ({len(played[best])} episodes), "
-    found += f"{CHANCE} {np.mean(returns(CHANCE)):.1f}"
+        return Audition(played, "", "All priors failed: the agent is PPO alone.")
+    found = [f"{best} returned {np.mean(returns(best)):.1f} ({len(played[best])} episodes)"]
+    found += [f"{name} {np.mean(returns(name)):.1f}" for name in others]
+    beaten = [name for name in others if exceeds(returns(best), returns(name))]
+    if CHANCE not in beaten:
+        why = f"No prior returned more than chance explains ({', '.join(found)}): the agent is PPO alone."
+        return Audition(played, "", why)
+    return Audition(played, best, f"The agent begins as a copy of {best}: {', '.join(found)}.", NOTHING in beaten)
+
+
+def exceeds(returns: list[float], others: list[float]) -> bool:
+    """Whether the mean of some returns is above that of others by more than chance explains.
+
+    Example:
+        >>> exceeds([5.0, 7.0], [1.0, 2.0]), exceeds([5.0, 7.0], [1.0, 5.0]), exceeds([2.0, 2.0], [1.0, 1.0])
+        (True, False, True)
+    """
     with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # a policy may return the same every time
-        p_value = scipy.stats.ttest_ind(returns(best), returns(CHANCE), alternative="greater").pvalue
-    if math.isnan(p_value):  # neither varies
-        p_value = float(np.mean(returns(best)) <= np.mean(returns(CHANCE)))
-    if p_value > 0.05:
-        return played, "", f"No prior returned more than chance explains ({found}): the agent is PPO alone."
-    return played, best, f"The agent begins as a copy of {best}: {found}."
+        p_value = float(scipy.stats.ttest_ind(returns, others, alternative="greater").pvalue)
+    return float(np.mean(returns)) > float(np.mean(others)) if math.isnan(p_value) else p_value < 0.05
