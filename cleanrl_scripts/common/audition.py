@@ -133,7 +133,8 @@ def audition(contestants: dict[str, Teacher], clone_steps: int, rng: np.random.G
     if CHANCE not in beaten:
         why = f"No prior returned more than chance explains ({', '.join(found)}): the agent is PPO alone."
         return Audition(played, "", why)
-    return Audition(played, best, f"The agent begins as a copy of {best}: {', '.join(found)}.", NOTHING in beaten)
+    more = "" if NOTHING in beaten or NOTHING not in others else " It explores more than a copy of a good prior would."
+    return Audition(played, best, f"The agent begins as a copy of {best}: {', '.join(found)}.{more}", NOTHING in beaten)
 
 
 def exceeds(returns: list[float], others: list[float]) -> bool:
