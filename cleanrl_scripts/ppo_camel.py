@@ -1,11 +1,12 @@
 # PPO that begins as the policy that an LLM wrote: CAMEL's mask (arXiv 2502.11896) teaches CleanRL's PPO its first steps.
 #
-#   audition:  random actions and every candidate play an episode, then random actions and the one in front a few more;
-#              does it beat them by more than chance?  no: what follows is PPO alone
+#   audition:  every candidate, random actions and doing nothing play an episode, then the one in front and those two some more;
+#              does it beat random actions by more than chance?  no: what follows is PPO alone
 #   clone, until clone_steps:  for every episode, played inside the mask around the teacher, ever less often
 #                  actor  <- what the teacher would do in every state so far, by whomever visited
 #                  critic <- the discounted returns of the teacher's and the agent's own episodes
-#              then the normaliser of observations is frozen, so that the networks stay what they have become
+#              then the normaliser of observations is frozen, so that the networks stay what they have become; if the teacher
+#              does no better than doing nothing, its copy explores more
 #   PPO:       for every rollout
 #                  for every step:  a ~ policy(obs);  next_obs, reward = env.step(a);  store obs, a, log policy(a | obs), reward
 #                  advantages <- GAE;  for every epoch and minibatch: policy <- clipped objective, values <- clipped error
@@ -24,7 +25,7 @@ from gymnasium.spaces import Box
 
 from cleanrl_scripts.common.actor_critic import ActorCritic
 from cleanrl_scripts.common.arguments import check_env_id, check_ranges, resumed_args
-from cleanrl_scripts.common.audition import CHANCE, NOTHING, Episode, Teacher, audition
+from cleanrl_scripts.common.audition import Episode, Teacher, audition, contestants
 from cleanrl_scripts.common.environments import make_flat_env, note_endless_episodes
 from cleanrl_scripts.common.errors import UserError, run_script
 from cleanrl_scripts.common.evaluation import evaluate
@@ -44,7 +45,6 @@ from cleanrl_scripts.common.run_folder import (
 from llmwrappers import EpsilonMaskSchedule, to_normalized
 from llmwrappers.prior_input import read_prior_input
 from llmwrappers.priors import shipped_priors
-from llmwrappers.priors.measurement import random_actions
 
 
 @dataclass
@@ -132,9 +132,9 @@ class Clone:
     """Makes an agent the copy of a teacher, by DAgger (arXiv 1011.0686) with the mask's epsilon as its mixture.
 
     Args:
-        env: the teacher's, inside its mask; takes x in [-1, 1]
+        std: deviation of the copy's actions, as a fraction of half the action range
         own: episodes of the teacher, from which the critic learns, too
-        others: episodes whose states the teacher only comments
+        others: episodes of others, in whose states the teacher only says what it would do
     """
 
     def __init__(
@@ -161,14 +161,12 @@ class Clone:
             self.agent.normalized(observation, update=True)
 
     def play(self, env: gym.Env, most_steps: int) -> Episode:
-        """Plays an episode inside the mask, until it has had so many steps."""
+        """Plays an episode, or so many steps of one, in an environment that takes x in [-1, 1], and learns from it."""
         episode, agent, space, done = Episode(), self.agent, self.teacher.env.action_space, False
         raw_observation, info = env.reset(seed=int(self.rng.integers(2**31)))
         while not done and len(episode.rewards) < most_steps:
-            observation, handed = (
-                self.teacher.observe(raw_observation),
-                read_prior_input(env, self.args.prior_input, raw_observation, info),
-            )
+            handed = read_prior_input(env, self.args.prior_input, raw_observation, info)
+            observation = self.teacher.observe(raw_observation)
             action = agent.act(observation, self.rng)
             x = to_normalized(action, space.low, space.high) if isinstance(space, Box) else action
             raw_observation, reward, terminated, truncated, info = env.step(x)
@@ -354,16 +352,7 @@ def main(argv: list[str] | None = None) -> None:
     raw_env = env.env if isinstance(env, gym.wrappers.FlattenObservation) else env
     observe = env.observation if isinstance(env, gym.wrappers.FlattenObservation) else np.asarray
     priors = load_priors(args, raw_env)
-    teachers = {}
-    if priors:
-        space = raw_env.action_space
-        if isinstance(space, Box):
-            priors = {NOTHING: lambda _: (space.low + space.high) / 2, **priors}
-        priors = {CHANCE: random_actions(space, args.seed), **priors}
-        try:
-            teachers = {name: Teacher(raw_env, p, observe, args.prior_input, args.radius) for name, p in priors.items()}
-        except (ValueError, TypeError) as error:
-            raise UserError(f"--env-id {args.env_id} --prior {args.prior}: {error}") from None
+    teachers = contestants(raw_env, priors, observe, args) if priors else {}
     note_endless_episodes(env, args.env_id)
     arm = arm_name(args)
     with run_folder(args, arm, env, prior_files(args)) as run_dir:

@@ -11,9 +11,11 @@ import numpy as np
 import scipy.stats
 from gymnasium.spaces import Box, Discrete
 
+from cleanrl_scripts.common.errors import UserError
+from cleanrl_scripts.common.priors_of_arms import PriorArgs
 from llmwrappers import LLMActionMask, PriorPolicy
 from llmwrappers.prior_input import native_action
-from llmwrappers.priors.measurement import play
+from llmwrappers.priors.measurement import play, random_actions
 
 
 @dataclass
@@ -87,6 +89,24 @@ class Teacher:
 CHANCE, NOTHING = "random actions", "doing nothing"
 
 
+def contestants(env: gym.Env, priors: dict[str, PriorPolicy], observe: Callable, args: PriorArgs) -> dict[str, Teacher]:
+    """The priors as teachers, with random actions and, on a Box, doing nothing beside them.
+
+    Raises:
+        UserError: an environment whose actions no mask can confine, or without the ``--prior-input``
+    """
+    space = env.action_space
+    policies: dict[str, PriorPolicy] = {CHANCE: random_actions(space, args.seed)}
+    if isinstance(space, Box):
+        policies[NOTHING] = lambda _: (space.low + space.high) / 2
+    try:
+        return {
+            name: Teacher(env, policy, observe, args.prior_input, args.radius) for name, policy in (policies | priors).items()
+        }
+    except (ValueError, TypeError) as error:
+        raise UserError(f"--env-id {args.env_id} --prior {args.prior}: {error}") from None
+
+
 @dataclass
 class Audition:
     """What came of an audition: all episodes, the name of the prior that teaches ("" for none), and a sentence on why.
@@ -100,25 +120,25 @@ class Audition:
     beats_nothing: bool = False
 
 
-def audition(contestants: dict[str, Teacher], clone_steps: int, rng: np.random.Generator) -> Audition:
+def audition(teachers: dict[str, Teacher], clone_steps: int, rng: np.random.Generator) -> Audition:
     """Finds the prior that teaches: the one with the highest mean return, if chance does not explain it.
 
     Each plays an episode; then the one in front and those that are no priors go on until they have played three, or two once
     60 % of ``clone_steps`` are gone. A prior that fails once is out. Chance: Student's test, one-sided, 5 %.
 
     Args:
-        contestants: the priors by name, random actions as ``CHANCE`` and, on a Box, doing nothing as ``NOTHING``
+        teachers: what ``contestants`` gave
     """
 
     def play(name: str) -> Episode:
-        return contestants[name].play(seed=int(rng.integers(2**31)))
+        return teachers[name].play(seed=int(rng.integers(2**31)))
 
     def returns(name: str) -> list[float]:
         return [episode.episodic_return for episode in played[name]]
 
-    played = {name: [play(name)] for name in contestants}
-    others = [name for name in contestants if name in (CHANCE, NOTHING)]
-    while faultless := [name for name in contestants if name not in others and not any(e.faults for e in played[name])]:
+    played = {name: [play(name)] for name in teachers}
+    others = [name for name in teachers if name in (CHANCE, NOTHING)]
+    while faultless := [name for name in teachers if name not in others and not any(e.faults for e in played[name])]:
         best = max(faultless, key=lambda name: np.mean(returns(name)))
         rarest = min(best, *others, key=lambda name: len(played[name]))
         steps = sum(len(episode.rewards) for episodes in played.values() for episode in episodes)
