@@ -327,6 +327,14 @@ def test_a_folder_holds_one_comparison(script, arguments, message):
     assert message in str(error.value)
 
 
+def test_a_comparison_of_an_earlier_commit_is_closed(script, tmp_path):
+    run(*script, "--arms", "a", "--seeds", "1")
+    path = tmp_path / "out" / "comparison.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"commit": "d1e1599"}))
+    with pytest.raises(UserError, match="was made at commit d1e1599; give another --output"):
+        compare.main([*script, "--arms", "b", "--seeds", "1"])
+
+
 def test_a_command_that_started_no_run_leaves_the_folder_free(script, tmp_path):
     assert "did not start" in run(*script, "--arms", "a", "--seeds", "1", "--typo", "3", code=1)
     run(*script, "--arms", "a", "--seeds", "1", "--learning-rate", "3")
