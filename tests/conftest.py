@@ -189,11 +189,6 @@ def ppo_ultra():
     return load_script(ROOT / "cleanrl_scripts" / "ppo_ultra.py")
 
 
-@pytest.fixture(scope="session")
-def compare():
-    return load_script(ROOT / "cleanrl_scripts" / "compare.py")
-
-
 CHAT_TEMPLATE = """\
 {% for message in messages %}<|im_start|>{{ message.role }}
 {{ message.content }}<|im_end|>
