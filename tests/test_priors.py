@@ -15,7 +15,7 @@ from conftest import Echo, OneStep, Turns
 
 import llmwrappers.priors
 from llmwrappers import PolicyFault, PolicyRejected
-from llmwrappers.priors import load_prior, shipped_priors
+from llmwrappers.priors import load_candidates, load_prior, shipped_priors
 from llmwrappers.priors.__main__ import main
 from llmwrappers.priors.measurement import RULE, Measurement, choose, make, measure, play, random_actions, steadiness
 from local_llm.choose import RULES
@@ -228,6 +228,16 @@ class TestLoadPrior:
         message = f"prior must be .*got {re.escape(repr(prior))} of type {type(prior).__name__}"
         with pytest.raises(TypeError, match=message):
             load_prior(prior)
+
+
+def test_all_candidates_of_a_name_and_of_a_folder(tmp_path):
+    assert list(load_candidates("Hopper-v4")) == [f"policy-{number}" for number in range(1, 6)]
+    (tmp_path / "left.py").write_text("def policy(obs):\n    return [-1.0]\n")
+    (tmp_path / "right.py").write_text("def policy(obs):\n    return [1.0]\n")
+    assert list(load_candidates(tmp_path)) == ["left", "right"]
+    (tmp_path / "evil.py").write_text("import os\n\n\ndef policy(obs):\n    return [1.0]\n")
+    with pytest.warns(UserWarning, match=r"left out: .*evil\.py"):
+        assert list(load_candidates(tmp_path)) == ["left", "right"]
 
 
 class TestRule:
