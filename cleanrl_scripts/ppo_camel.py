@@ -171,9 +171,11 @@ class Clone:
             episode.add(handed, observation, float(reward))
             done = terminated or truncated
             episode.end(self.teacher.observe(raw_observation), terminated)
-        self.look_at(episode)
         self.own.append(episode)
-        self.fit(epochs=3)
+        self.look_at(episode)
+        self.unlearned_steps += len(episode.rewards)
+        if self.unlearned_steps >= self.args.clone_steps / 20:  # episodes may be short
+            self.fit(epochs=3)
         return episode
 
     def finish(self) -> None:
@@ -206,7 +208,7 @@ class Clone:
                 targets = torch.where(returns[indices].isnan(), values.detach(), returns[indices])
                 critic_loss = (values - targets).square().mean()
                 self.optimizer.step(actor_loss + critic_loss, args.clone_learning_rate * (1 - epoch / epochs))
-        self.loss = float(actor_loss.detach())  # pyright: ignore[reportPossiblyUnbound]
+        self.unlearned_steps, self.loss = 0, float(actor_loss.detach())  # pyright: ignore[reportPossiblyUnbound]
 
     def returns(self) -> np.ndarray:
         """Discounted returns of every step in units of normalised rewards; NaN where another policy played."""

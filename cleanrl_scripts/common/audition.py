@@ -1,6 +1,7 @@
 """audition: finds the prior that is to teach; Teacher: a prior that plays by itself and says what it would do anywhere."""
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -119,7 +120,8 @@ def audition(
         return played, "", "All priors failed: the agent is PPO alone."
     found = f"{best} returned {np.mean(returns(best)):.1f} ({len(played[best])} episodes), "
     found += f"{CHANCE} {np.mean(returns(CHANCE)):.1f}"
-    p_value = scipy.stats.ttest_ind(returns(best), returns(CHANCE), alternative="greater").pvalue
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # a policy may return the same every time
+        p_value = scipy.stats.ttest_ind(returns(best), returns(CHANCE), alternative="greater").pvalue
     if math.isnan(p_value):  # neither varies
         p_value = float(np.mean(returns(best)) <= np.mean(returns(CHANCE)))
     if p_value > 0.05:
