@@ -1,5 +1,6 @@
 """audition: finds the prior that is to teach; Teacher: a prior that plays by itself and says what it would do anywhere."""
 
+import copy
 import math
 import warnings
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from gymnasium.spaces import Box, Discrete
 from cleanrl_scripts.common.errors import UserError
 from cleanrl_scripts.common.priors_of_arms import PriorArgs
 from llmwrappers import LLMActionMask, PriorPolicy
-from llmwrappers.prior_input import native_action
+from llmwrappers.prior_input import native_action, read_prior_input
 from llmwrappers.priors.measurement import play, random_actions
 
 
@@ -35,7 +36,7 @@ class Episode:
 
     def add(self, handed: Any, observation: np.ndarray, reward: float) -> None:
         """Takes in a step; copies, for environments may write into what they return."""
-        self.handed.append(np.array(handed) if isinstance(handed, np.ndarray) else handed)
+        self.handed.append(copy.deepcopy(handed))
         self.observations.append(np.array(observation))
         self.rewards.append(float(reward))
 
@@ -63,6 +64,7 @@ class Teacher:
     def __init__(self, env: gym.Env, policy: PriorPolicy, observe: Callable, prior_input: str | None, radius: float):
         self.env, self.policy, self.observe, self.prior_input = env, policy, observe, prior_input
         self.mask = LLMActionMask(env, policy, radius, mapping="project", prior_input=prior_input)
+        read_prior_input(env, prior_input, *env.reset(seed=0))  # a key that no info has is found here
 
     def play(self, seed: int) -> Episode:
         """An episode of the prior alone; where it fails, the middle of a Box or a random action is played."""
@@ -75,7 +77,7 @@ class Teacher:
 
     def advice(self, handed: Any) -> np.ndarray:
         """What it would do, (action_dim,) native; on a Discrete space the share of each action; NaN where it fails."""
-        space = self.env.action_space
+        space, handed = self.env.action_space, copy.deepcopy(handed)  # a prior may write into what it is given
         try:
             if isinstance(space, Discrete):
                 allowed = self.mask.allowed_actions(handed)

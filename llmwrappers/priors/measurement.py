@@ -115,9 +115,9 @@ def play(env: gym.Env, policy: PriorPolicy, seed: int, prior_input: str | None =
     done = False
     while not done:
         seconds.clear()
-        handed = read_prior_input(env, prior_input, observation, info)
+        # An environment may write into what it has returned, and a policy into what it is given.
+        observation, handed = copy.deepcopy((observation, read_prior_input(env, prior_input, observation, info)))
         try:
-            # A policy may write into what it is given.
             answer, fault = act(copy.deepcopy(handed)), ""
         except Exception as error:
             answer, fault = None, f"{type(error).__name__}: {error}"
