@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 
-from cleanrl_scripts.common.audition import CHANCE, Episode, Teacher, audition
+from cleanrl_scripts.common.audition import CHANCE, NOTHING, Episode, Teacher, audition, contestants, exceeds
+from cleanrl_scripts.common.errors import UserError
+from cleanrl_scripts.common.priors_of_arms import PriorArgs
 from llmwrappers.priors.measurement import random_actions
 
 
@@ -46,8 +48,8 @@ def hold(clone_steps=10_000, env=None, chance=None, seed=0, **priors):
     env = env or Push()
     policies = {CHANCE: chance or random_actions(env.action_space, seed), **priors}
     contestants = {name: teacher(policy, env) for name, policy in policies.items()}
-    played, best, verdict = audition(contestants, clone_steps, np.random.default_rng(seed))
-    return {name: len(episodes) for name, episodes in played.items()}, best, verdict
+    found = audition(contestants, clone_steps, np.random.default_rng(seed))
+    return {name: len(episodes) for name, episodes in found.played.items()}, found.teacher, found.verdict
 
 
 # ------------------------------------------------------------------------------------------------ the verdict
@@ -125,6 +127,31 @@ def test_the_steps_stay_within_what_is_promised(clone_steps, chance, good):
     """An episode each of four contestants and a second one of two of them are 30 steps, which is 60 % of 50."""
     counts, best, _ = hold(clone_steps, good=constant(2.0), a=constant(0.1), b=constant(0.2))
     assert (counts, best) == ({CHANCE: chance, "good": good, "a": 1, "b": 1}, "good")
+
+
+@pytest.mark.parametrize(("worst", "beats_nothing"), [(-1.0, False), (1.0, True)])
+def test_a_prior_that_does_no_better_than_nothing_is_told_apart(worst, beats_nothing):
+    """Nothing returns 0; both priors beat the random actions, which return -1.5 an action here."""
+    args = PriorArgs(exp_name="", env_id="Push")
+    teachers = contestants(Push(Box(-3.0, 3.0, (1,), np.float32)), {"prior": constant(worst)}, np.asarray, args)
+    assert list(teachers) == [CHANCE, NOTHING, "prior"]
+    teachers[CHANCE].policy = lambda observation: [np.random.default_rng(int(observation[0])).normal(-1.5, 0.1)]
+    found = audition(teachers, 10_000, np.random.default_rng(0))
+    assert (found.teacher, found.beats_nothing) == ("prior", beats_nothing)
+    assert found.verdict.endswith("explores more than a copy of a good prior would.") != beats_nothing
+    assert "doing nothing 0.0" in found.verdict
+
+
+def test_on_a_discrete_space_there_is_no_doing_nothing():
+    teachers = contestants(gym.make("CartPole-v1"), {}, np.asarray, PriorArgs(exp_name=""))
+    assert list(teachers) == [CHANCE]
+    with pytest.raises(UserError, match="--prior-input|prior_input"):
+        contestants(gym.make("CartPole-v1"), {}, np.asarray, PriorArgs(exp_name="", prior_input="nonesuch"))
+
+
+def test_more_than_chance_is_one_time_in_twenty_by_chance():
+    rng = np.random.default_rng(0)
+    assert np.mean([exceeds(*rng.normal(size=(2, 3))) for _ in range(1000)]) == pytest.approx(0.05, abs=0.02)
 
 
 def test_the_same_stream_is_the_same_audition():
