@@ -149,6 +149,8 @@ class Clone:
         if isinstance(space, Box):
             self.half_range = torch.from_numpy((space.high - space.low).ravel() / 2).to(agent.device)
             agent.log_std.data.copy_((std * self.half_range).log())
+        for episode in own:
+            self.scale_by(episode)
         for episode in (*own, *others):
             self.look_at(episode)
         self.fit(epochs=5)
@@ -174,21 +176,23 @@ class Clone:
             done = terminated or truncated
             episode.end(self.teacher.observe(raw_observation), terminated)
         self.own.append(episode)
+        self.scale_by(episode)
         self.look_at(episode)
         self.unlearned_steps += len(episode.rewards)
         if self.unlearned_steps >= self.args.clone_steps / 20:  # episodes may be short
             self.fit(epochs=3)
         return episode
 
+    def scale_by(self, episode: Episode) -> None:
+        """Lets the normaliser of rewards learn of an episode."""
+        discounted_return = 0.0
+        for reward in episode.rewards:
+            discounted_return = discounted_return * self.args.gamma + reward
+            self.agent.returns.update(discounted_return)
+
     def finish(self) -> None:
         """Freezes the normaliser and fits what it shows, so that the networks stay what they have become."""
-        agent = self.agent
-        agent.is_frozen = True
-        for episode in self.own:
-            discounted_return = 0.0
-            for reward in episode.rewards:
-                discounted_return = discounted_return * self.args.gamma + reward
-                agent.returns.update(discounted_return)
+        self.agent.is_frozen = True
         self.fit(epochs=30)
 
     def fit(self, epochs: int) -> None:
