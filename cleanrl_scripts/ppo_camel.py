@@ -1,6 +1,6 @@
 # PPO that begins as the policy that an LLM wrote: CAMEL's mask (arXiv 2502.11896) teaches CleanRL's PPO its first steps.
 #
-#   audition:  every candidate, random actions and doing nothing play an episode, then the one in front and those two some more;
+#   audition:  every candidate, random actions and doing nothing play an episode, the one in front and random actions some more;
 #              does it beat random actions by more than chance?  no: what follows is PPO alone
 #   clone, until clone_steps:  for every episode, played inside the mask around the teacher, ever less often
 #                  actor  <- what the teacher would do in every state so far, by whomever visited

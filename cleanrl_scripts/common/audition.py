@@ -125,8 +125,9 @@ class Audition:
 def audition(teachers: dict[str, Teacher], clone_steps: int, rng: np.random.Generator) -> Audition:
     """Finds the prior that teaches: the one with the highest mean return, if chance does not explain it.
 
-    Each plays an episode; then the one in front and those that are no priors go on until they have played three, or two once
-    60 % of ``clone_steps`` are gone. A prior that fails once is out. Chance: Student's test, one-sided, 5 %.
+    Each plays an episode; then the one in front and random actions go on until they have played three, or two once 60 % of
+    ``clone_steps`` are gone. A prior that fails once is out. Chance: Student's test, one-sided, 5 %; doing nothing, which is
+    the same every time but for the start, is taken as it was once.
 
     Args:
         teachers: what ``contestants`` gave
@@ -139,10 +140,10 @@ def audition(teachers: dict[str, Teacher], clone_steps: int, rng: np.random.Gene
         return [episode.episodic_return for episode in played[name]]
 
     played = {name: [play(name)] for name in teachers}
-    others = [name for name in teachers if name in (CHANCE, NOTHING)]
-    while faultless := [name for name in teachers if name not in others and not any(e.faults for e in played[name])]:
+    bars = [name for name in teachers if name in (CHANCE, NOTHING)]
+    while faultless := [name for name in teachers if name not in bars and not any(e.faults for e in played[name])]:
         best = max(faultless, key=lambda name: np.mean(returns(name)))
-        rarest = min(best, *others, key=lambda name: len(played[name]))
+        rarest = min(best, CHANCE, key=lambda name: len(played[name]))
         steps = sum(len(episode.rewards) for episodes in played.values() for episode in episodes)
         if len(played[rarest]) >= (2 if steps >= 0.6 * clone_steps else 3):
             break
@@ -150,22 +151,25 @@ def audition(teachers: dict[str, Teacher], clone_steps: int, rng: np.random.Gene
     else:
         return Audition(played, "", "All priors failed: the agent is PPO alone.")
     found = [f"{best} returned {np.mean(returns(best)):.1f} ({len(played[best])} episodes)"]
-    found += [f"{name} {np.mean(returns(name)):.1f}" for name in others]
-    beaten = [name for name in others if exceeds(returns(best), returns(name))]
+    found += [f"{name} {np.mean(returns(name)):.1f}" for name in bars]
+    beaten = [name for name in bars if exceeds(returns(best), returns(name))]
     if CHANCE not in beaten:
         why = f"No prior returned more than chance explains ({', '.join(found)}): the agent is PPO alone."
         return Audition(played, "", why)
-    more = "" if NOTHING in beaten or NOTHING not in others else " It explores more than a copy of a good prior would."
+    more = "" if NOTHING in beaten or NOTHING not in bars else " It explores more than a copy of a good prior would."
     return Audition(played, best, f"The agent begins as a copy of {best}: {', '.join(found)}.{more}", NOTHING in beaten)
 
 
 def exceeds(returns: list[float], others: list[float]) -> bool:
-    """Whether the mean of some returns is above that of others by more than chance explains.
+    """Whether the mean of some returns is above that of others, or above one value, by more than chance explains.
 
     Example:
-        >>> exceeds([5.0, 7.0], [1.0, 2.0]), exceeds([5.0, 7.0], [1.0, 5.0]), exceeds([2.0, 2.0], [1.0, 1.0])
+        >>> exceeds([5.0, 7.0], [1.0, 2.0]), exceeds([5.0, 7.0], [1.0, 5.0]), exceeds([5.0, 5.1], [1.0])
         (True, False, True)
     """
     with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # a policy may return the same every time
-        p_value = float(scipy.stats.ttest_ind(returns, others, alternative="greater").pvalue)
+        if len(others) == 1:
+            p_value = float(scipy.stats.ttest_1samp(returns, others[0], alternative="greater").pvalue)
+        else:
+            p_value = float(scipy.stats.ttest_ind(returns, others, alternative="greater").pvalue)
     return float(np.mean(returns)) > float(np.mean(others)) if math.isnan(p_value) else p_value < 0.05
