@@ -123,7 +123,8 @@ def audition(
     found = f"{best} returned {np.mean(returns(best)):.1f} ({len(played[best])} episodes), "
     found += f"{CHANCE} {np.mean(returns(CHANCE)):.1f}"
     with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # a policy may return the same every time
-        p_value = scipy.stats.ttest_ind(returns(best), returns(CHANCE), alternative="greater").pvalue
+        test = scipy.stats.ttest_ind(returns(best), returns(CHANCE), alternative="greater")
+    p_value = test.pvalue  # pyright: ignore[reportAttributeAccessIssue]
     if math.isnan(p_value):  # neither varies
         p_value = float(np.mean(returns(best)) <= np.mean(returns(CHANCE)))
     if p_value > 0.05:
