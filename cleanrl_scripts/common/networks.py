@@ -34,7 +34,7 @@ class MLP(nn.Module):
         self.sizes, self.n, self.activation = list(sizes), n, activation
         self.shapes = [shape for i, o in itertools.pairwise(sizes) for shape in ((n, o, i), (n, o, 1))]
         self.flat = nn.Parameter(torch.zeros(sum(map(math.prod, self.shapes))))
-        self._layers: list[tuple[Tensor, Tensor]] = []
+        self._layers: dict[int, list[tuple[Tensor, Tensor]]] = {}
 
     def layers(self, flat: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Weights (n, out, in) and biases (n, out, 1) of each layer, as views of a flat vector."""
@@ -62,10 +62,11 @@ class MLP(nn.Module):
             inputs = np.tanh(inputs) if self.activation == "tanh" else np.maximum(inputs, 0.0)
         return inputs @ weight + bias
 
-    def _views(self) -> list[tuple[Tensor, Tensor]]:
-        """The layers of the parameters, kept while these stay where they are: making them takes as long as a small layer."""
-        if not self._layers or self._layers[0][0].data_ptr() != self.flat.data_ptr():
-            self._layers = self.layers(self.flat.detach())
+    def _views(self) -> dict[int, list[tuple[Tensor, Tensor]]]:
+        """The layers of the first k networks, kept while the parameters stay where they are."""
+        if not self._layers or self._layers[self.n][0][0].data_ptr() != self.flat.data_ptr():
+            layers = self.layers(self.flat.detach())
+            self._layers = {k: [(w[:k], b[:k]) for w, b in layers] for k in range(1, self.n + 1)}
             self._arrays = self._numpy_layers() if self.flat.device.type == "cpu" else []
         return self._layers
 
@@ -97,9 +98,8 @@ class _MLP(torch.autograd.Function):
     @staticmethod
     def forward(ctx, flat: Tensor, network: MLP, first: int, *inputs: Tensor) -> Tensor:
         columns = torch.cat([x.mT for x in inputs]) if len(inputs) > 1 else inputs[0].mT
-        (weight, bias), *layers = [(w[:first], b[:first]) for w, b in network._views()]
-        # All networks see the same inputs: the first layers of all are one product.
-        hidden = torch.addmm(bias.view(-1, 1), weight.view(-1, len(columns)), columns).view(first, -1, columns.shape[1])
+        (weight, bias), *layers = network._views()[first]
+        hidden = torch.baddbmm(bias, weight, columns.expand(first, -1, -1))
         activations = [columns]
         for weight, bias in layers:
             activations.append(hidden.tanh_() if network.activation == "tanh" else hidden.relu_())
@@ -113,11 +113,13 @@ class _MLP(torch.autograd.Function):
     def backward(ctx, output_gradient: Tensor):  # pyright: ignore[reportIncompatibleMethodOverride]
         flat, columns, *activations = ctx.saved_tensors
         network, delta, first = ctx.network, output_gradient.mT, len(output_gradient)
-        (weight, _), *layers = [(w[:first], b[:first]) for w, b in network._views()]
+        (weight, _), *layers = network._views()[first]
         gradient, gradients = None, []
         if ctx.needs_input_grad[0]:
             gradient = torch.empty_like(flat) if first == network.n else torch.zeros_like(flat)
-            gradients = [(w[:first], b[:first]) for w, b in network.layers(gradient)]
+            gradients = network.layers(gradient)
+            if first < network.n:
+                gradients = [(w[:first], b[:first]) for w, b in gradients]
         for (w, _), below in zip(reversed(layers), reversed(activations), strict=True):
             if gradients:
                 weight_gradient, bias_gradient = gradients.pop()
@@ -128,6 +130,7 @@ class _MLP(torch.autograd.Function):
                 torch.ops.aten.tanh_backward.grad_input(delta, below, grad_input=delta)
             else:
                 torch.ops.aten.threshold_backward.grad_input(delta, below, 0, grad_input=delta)
+        # All networks have the same inputs, so their first layers are one product.
         delta, weight = delta.reshape(-1, delta.shape[2]), weight.view(-1, weight.shape[2])
         if gradients:
             weight_gradient, bias_gradient = gradients.pop()
@@ -135,7 +138,7 @@ class _MLP(torch.autograd.Function):
             torch.sum(delta, dim=1, keepdim=True, out=bias_gradient.view(-1, 1))
         # Of each input by itself, and so of actions without the observations beside them.
         parts = zip(weight.split(ctx.widths, dim=1), ctx.needs_input_grad[3:], strict=True)
-        return gradient, None, None, *(torch.mm(part.mT, delta).mT if needed else None for part, needed in parts)
+        return gradient, None, None, *[torch.mm(part.mT, delta).mT if needed else None for part, needed in parts]
 
 
 def orthogonal(rng: np.random.Generator, rows: int, columns: int) -> np.ndarray:
