@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 
 class MLP(nn.Module):
@@ -35,6 +34,7 @@ class MLP(nn.Module):
         self.shapes = [shape for i, o in itertools.pairwise(sizes) for shape in ((n, o, i), (n, o, 1))]
         self.flat = nn.Parameter(torch.zeros(sum(map(math.prod, self.shapes))))
         self._layers: dict[int, list[tuple[Tensor, Tensor]]] = {}
+        self._deltas: dict[int, Tensor] = {}  # what backward computes with and nobody else sees, in memory that stays warm
 
     def layers(self, flat: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Weights (n, out, in) and biases (n, out, 1) of each layer, as views of a flat vector."""
@@ -109,8 +109,9 @@ class _MLP(torch.autograd.Function):
         return hidden.mT
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, output_gradient: Tensor):  # pyright: ignore[reportIncompatibleMethodOverride]
+        if torch.is_grad_enabled():  # what follows is no part of a graph
+            raise RuntimeError("MLP has first derivatives only: create_graph=True, as for a gradient penalty, needs torch.nn")
         flat, columns, *activations = ctx.saved_tensors
         network, delta, first = ctx.network, output_gradient.mT, len(output_gradient)
         (weight, _), *layers = network._views()[first]
@@ -120,12 +121,14 @@ class _MLP(torch.autograd.Function):
             gradients = network.layers(gradient)
             if first < network.n:
                 gradients = [(w[:first], b[:first]) for w, b in gradients]
-        for (w, _), below in zip(reversed(layers), reversed(activations), strict=True):
+        for number, ((w, _), below) in enumerate(zip(reversed(layers), reversed(activations), strict=True)):
             if gradients:
                 weight_gradient, bias_gradient = gradients.pop()
                 torch.bmm(delta, below.mT, out=weight_gradient)
                 torch.sum(delta, dim=2, keepdim=True, out=bias_gradient)
-            delta = torch.bmm(w.mT, delta)
+            if number not in network._deltas or network._deltas[number].shape != below.shape:
+                network._deltas[number] = torch.empty_like(below)
+            delta = torch.bmm(w.mT, delta, out=network._deltas[number])
             if network.activation == "tanh":
                 torch.ops.aten.tanh_backward.grad_input(delta, below, grad_input=delta)
             else:
