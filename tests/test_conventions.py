@@ -58,7 +58,7 @@ every_source = pytest.mark.parametrize(("folder", "path"), SOURCES, ids=[str(pat
 
 
 def imports(tree: ast.AST, inside_a_function=False):
-    """Yields (module, whether inside a function) of every import; a module of ours that may not know all others in full."""
+    """Yields (module, whether inside a function) of every import, of a script's with the folder."""
     for node in ast.iter_child_nodes(tree):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom):
