@@ -43,22 +43,22 @@ highest = {key: np.maximum.accumulate(returns, axis=1) for key, returns in alone
 last = max(1, len(steps) // 10)
 span = steps[-1] - steps[0]
 for env_id, prior in PRIOR.items():
-    none, paper, ours = (alone[env_id, arm] for arm in ("none", "paper", "llm"))
+    td3, paper, taught = (alone[env_id, arm] for arm in ("td3", "paper", "taught"))
     final = {arm: curves[:, -last:].mean(axis=1) for (env, arm), curves in alone.items() if env == env_id}
     print(f"\n{env_id}, the LLM's policy alone {prior}; one number a seed")
-    controls = [arm for arm in ("random", "expert") if arm in final]
-    pairs = [("paper", "none"), ("llm", "none"), ("llm", "paper")]
-    for arm, other in (*pairs, *((arm, other) for arm in controls for other in ("none", "paper"))):
+    controls = [arm for arm in ("paper-random", "paper-expert") if arm in final]
+    pairs = [("paper", "td3"), ("taught", "td3"), ("taught", "paper")]
+    for arm, other in (*pairs, *((arm, other) for arm in controls for other in ("td3", "paper"))):
         seeds = min(len(final[arm]), len(final[other]))  # of the controls there are fewer
         print(f"  final return, {arm} less {other}: {numbers(final[arm][:seeds] - final[other][:seeds])}")
     for arm in controls:
         print(f"  {arm}: final {numbers(final[arm])}; highest {numbers(alone[env_id, arm].max(axis=1))}")
-    if "expert" in final:
-        curves, expert = alone[env_id, "expert"], paper[1, -1]  # the agent that the paper's form had at the end of seed 2
+    if "paper-expert" in final:
+        curves, expert = alone[env_id, "paper-expert"], paper[1, -1]  # the agent that the paper's form had at the end of seed 2
         print(f"  expert alone {expert:.0f}; with its mask, when that goes: {numbers(curves[:, steps == MASK_ENDS][:, 0])}")
         print(f"  first above the expert at step: {numbers(first_above(curves, expert))}")
         for step in (10_000, 50_000):
-            print(f"  with the expert's mask at step {step}: {numbers(masked[env_id, 'expert'][:, steps == step][:, 0])}")
+            print(f"  with the expert's mask at step {step}: {numbers(masked[env_id, 'paper-expert'][:, steps == step][:, 0])}")
     late = steps >= MASK_ENDS
     passes = [curve[late] > prior for curve in paper]
     print(f"  paper when the mask goes: {numbers(paper[:, late][:, 0])}")
@@ -66,13 +66,13 @@ for env_id, prior in PRIOR.items():
     print(f"  evaluations below it after that: {numbers(np.sum(~above[np.argmax(above) :]) for above in passes)}")
     for step in (0, 10_000, 50_000):
         print(f"  paper with the mask at step {step}: {numbers(masked[env_id, 'paper'][:, steps == step][:, 0])}")
-    others = np.concatenate([highest[env_id, arm] for arm in ("none", "paper")])
-    print(f"  llm above the highest so far of all runs of both at: {numbers(steps[ours.min(axis=0) > others.max(axis=0)])}")
-    area, paper_area, bound = (np.trapezoid(y, steps) / span for y in (ours, paper, highest[env_id, "paper"]))
-    print(f"  area under the curve, llm less paper: {numbers(area - paper_area)}")
-    print(f"  llm less the highest so far of paper: {numbers(area - bound)}")
-    for arm, curves in (("none", none), ("paper", paper), ("llm", ours)):
+    others = np.concatenate([highest[env_id, arm] for arm in ("td3", "paper")])
+    print(f"  taught above the highest so far of all runs of both at: {numbers(steps[taught.min(0) > others.max(0)])}")
+    area, paper_area, bound = (np.trapezoid(y, steps) / span for y in (taught, paper, highest[env_id, "paper"]))
+    print(f"  area under the curve, taught less paper: {numbers(area - paper_area)}")
+    print(f"  taught less the highest so far of paper: {numbers(area - bound)}")
+    for arm, curves in (("td3", td3), ("paper", paper), ("taught", taught)):
         trained = curves[:, steps >= TRAINED]
         fall = (np.maximum.accumulate(trained, axis=1) - trained).max(axis=1)
         print(f"  deepest below the highest so far, {arm}: {numbers(fall)}")
-    print(f"  llm at step 100000: {numbers(ours[:, steps == 100_000][:, 0])}; final {numbers(final['llm'])}")
+    print(f"  taught at step 100000: {numbers(taught[:, steps == 100_000][:, 0])}; final {numbers(final['taught'])}")

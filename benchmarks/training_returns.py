@@ -1,7 +1,7 @@
 """TD3 after 1 000 000 steps by CleanRL's measure: the last 100 episodes of training, noise and all; mean +- deviation of seeds.
 
 python benchmarks/training_returns.py            # from results/camel-1m-training.csv
-python benchmarks/training_returns.py --collect  # writes that first, from the runs of comparisons/camel-1m
+python benchmarks/training_returns.py --collect  # writes that first, from the runs of comparisons/paper-1m
 """
 
 import csv
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-RUNS = Path(__file__).parent / "comparisons" / "camel-1m" / "runs" / "Hopper-v4" / "none"
+RUNS = Path(__file__).parent / "comparisons" / "paper-1m" / "runs" / "Hopper-v4" / "td3"
 RETURNS = Path(__file__).parent / "results" / "camel-1m-training.csv"
 
 if "--collect" in sys.argv:

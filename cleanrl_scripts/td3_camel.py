@@ -16,7 +16,6 @@
 # With --prior none it is CleanRL's TD3.
 import json
 import math
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -214,8 +213,6 @@ class TD3:
 
 
 def main(argv: list[str] | None = None) -> None:
-    # The paper's results are on v4; gymnasium warns that there is a v5.
-    warnings.filterwarnings("ignore", message=".*is out of date", category=DeprecationWarning)
     args = parse_args(argv)
     env, space = make_masked_env(args)
     note_endless_episodes(env, args.env_id)

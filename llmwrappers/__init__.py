@@ -2,8 +2,8 @@
 
 The LLM works offline: what it wrote (a Python policy, a table of critical states) is a file, and training needs no LLM.
 
-Stack order, inside out: RecordEpisodeStatistics (the true return), LLMActionOverride, CriticalStateRewarder, PriorAdvice,
-LLMActionMask (the outermost action wrapper), EpsilonMaskSchedule, ActionBoundsObservation, then the learner's own normalisers.
+Stack order, inside out: RecordEpisodeStatistics (the true return), LLMActionOverride, CriticalStateRewarder, LLMActionMask
+(the outermost action wrapper), EpsilonMaskSchedule, ActionBoundsObservation, then the learner's own normalisers.
 Priors and tables need the raw physical observation (a prior, what ``prior_input`` names): a normaliser below would feed them
 garbage.
 
@@ -17,8 +17,6 @@ action_low, action_high     reset, step the action space's (float32) native inte
 action_mask                 reset, step int8 (n,)                    allowed next actions (Discrete)
 mask_active                 reset, step bool                         the prior shaped that interval
 prior_faults                reset, step int                          faults of the prior so far
-prior_actions               reset, step the action space's (float32) what each of n priors would do next, (n, *action_shape)
-prior_action                reset, step the action space's (float32) that of the prior which PriorAdvice.chosen names
 executed_action             step        the action space's (float32) what the environment received; the innermost writer wins
 action_overridden           step        bool                         the LLM's action replaced the agent's
 critical                    step        bool                         the state acted in was critical
@@ -40,8 +38,6 @@ from llmwrappers.generated_policy import GeneratedPolicy, check_policy, vet_poli
 from llmwrappers.llm_action_mask import LLMActionMask
 from llmwrappers.llm_action_override import LLMActionOverride
 from llmwrappers.policy_language import PolicyFault, PolicyRejected
-from llmwrappers.prior_advice import PriorAdvice
-from llmwrappers.prior_competition import PriorCompetition
 from llmwrappers.priors import PriorPolicy, load_candidates, load_prior
 from llmwrappers.tables import Guidance, load_guidance
 from llmwrappers.trajectories import Trajectories
@@ -67,8 +63,6 @@ __all__ = [
     "LLMActionOverride",
     "PolicyFault",
     "PolicyRejected",
-    "PriorAdvice",
-    "PriorCompetition",
     "PriorPolicy",
     "Trajectories",
     "check_policy",

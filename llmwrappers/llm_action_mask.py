@@ -223,12 +223,12 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         What another rule returns is clipped into the action space; a wrong shape, NaN or low > high is a fault.
 
         Example:
-            >>> from llmwrappers import PriorAdvice
+            >>> policies = [lambda obs: [0.5], lambda obs: [-0.25]]
             >>> class MaskByDisagreement(LLMActionMask):
-            ...     def bounds(self, prior_actions):
-            ...         return prior_actions.min(axis=0), prior_actions.max(axis=0)
-            >>> env = PriorAdvice(gym.make("Pendulum-v1"), {"a": lambda obs: [0.5], "b": lambda obs: [-0.25]})
-            >>> env = MaskByDisagreement(env, prior=lambda obs: None, prior_input="prior_actions")
+            ...     def bounds(self, observation):
+            ...         actions = [policy(observation) for policy in policies]
+            ...         return np.min(actions, axis=0), np.max(actions, axis=0)
+            >>> env = MaskByDisagreement(gym.make("Pendulum-v1"), prior=policies[0])
             >>> obs, info = env.reset(seed=0)
             >>> info["action_low"].tolist(), info["action_high"].tolist()
             ([-0.25], [0.5])

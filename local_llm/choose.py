@@ -1,7 +1,7 @@
-"""Chooses without a person: which candidate makes an agent learn more, or that none of them does.
+"""Chooses without a person: which candidate makes an agent return more, or that none of them does.
 
-What counts is what the agent learns, not what the prior scores: a prior that stands still perfectly returns a lot and teaches
-nothing. ``select="probe"`` only plays episodes, in seconds. ``select="return"`` also trains, for a few minutes.
+What counts is what an agent that began as the prior's copy returns alone, after training, not what the prior scores.
+``select="probe"`` only plays episodes, in seconds. ``select="return"`` also trains, for a few minutes.
 """
 
 import csv
@@ -9,6 +9,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 import time
@@ -19,9 +20,7 @@ from functools import partial
 from pathlib import Path
 from statistics import fmean
 
-import gymnasium as gym
 import numpy as np
-from gymnasium.spaces import Box
 
 try:
     import fcntl
@@ -32,11 +31,14 @@ from llmwrappers import __version__
 from llmwrappers.priors import PriorPolicy
 from llmwrappers.priors.measurement import HEADER, RULE, Measurement, choose, make, measure, random_actions, row
 
-SCRIPT = Path(__file__).parents[1] / "cleanrl_scripts" / "td3_camel.py"
+SCRIPT = Path(__file__).parents[1] / "cleanrl_scripts" / "ppo_camel.py"
 MOST_TRAINED = 3
 FINAL_SEEDS = 3
-# A run's steps are a multiple of this, so that its evaluations and its last third fall on whole steps.
-STEPS_UNIT = 60
+# A run is whole rollouts, and so is its clone: runs with and without a prior are evaluated at the same steps and end together.
+ROLLOUT_STEPS = 2048
+MOST_CLONE_STEPS = 10_000
+# How a run's verdict begins if its prior has passed the audition.
+TESTED = "The agent begins as a copy of"
 
 RULES = {
     "probe": (
@@ -44,13 +46,14 @@ RULES = {
         f"error of the difference (Welch), {RULE}. Nothing was trained."
     ),
     "return": (
-        f"Of the candidates that never fault, the {MOST_TRAINED} best by episodes are trained with their mask, always beside "
-        "an agent without a prior; all runs take equally many steps. What a run learned is the mean return of its evaluations "
-        "over its last third. One run each, then the better half goes on, and so forth, until one is left; better is what "
-        "learned more over all its runs, without and with the mask together, because with it a difference shows first. The "
-        f"last one is trained with {FINAL_SEEDS} fresh seeds. It helps if the mean of what it learned in these without the "
-        "mask exceeds the mean of what all runs without a prior learned by more than twice the standard error of the "
-        "difference (Welch)."
+        f"Of the candidates that never fault, the {MOST_TRAINED} best by episodes are trained: agents begin as their copies, "
+        "and go on with PPO, always beside an agent without a prior; all runs take equally many steps. What a run learned is "
+        "the mean return of its evaluations, of the agent alone, over its last third. One run each, then the better half goes "
+        "on, and so forth, until one is left; better is what learned more over all its runs. The last one is trained with "
+        f"{FINAL_SEEDS} fresh seeds. It helps if the mean of what it learned in these exceeds the mean of what all runs "
+        "without a prior learned by more than twice the standard error of the difference (Welch). A run at whose audition the "
+        "candidate was not better than random actions, beyond chance, is PPO alone: it is left out, and a candidate of which "
+        "too few runs remain was not tested."
     ),
 }
 
@@ -68,32 +71,31 @@ class Candidate:
 
 @dataclass
 class Run:
-    """One training run: its evaluations without the mask and, if it had one, with it."""
+    """One training run: the evaluations of its agent alone, and what its audition found."""
 
     candidate: int | None
     seed: int
     folder: str
     steps: list[int] = field(default_factory=list)
     returns: list[float] = field(default_factory=list)
-    masked_returns: list[float] = field(default_factory=list)
+    verdict: str = ""
 
-    def learned(self, masked: bool = False) -> float:
+    def learned(self) -> float:
         """Returns the mean of the evaluations over the last third of the run.
 
         Example:
             >>> Run(1, seed=0, folder="", steps=[0, 50, 100, 150], returns=[0.0, 10.0, 20.0, 40.0]).learned()
             30.0
         """
-        values = self.masked_returns if masked else self.returns
-        return fmean([value for step, value in zip(self.steps, values, strict=True) if 3 * step >= 2 * self.steps[-1]])
+        evaluations = zip(self.steps, self.returns, strict=True)
+        return fmean([value for step, value in evaluations if 3 * step >= 2 * self.steps[-1]])
 
 
 @dataclass
 class Comparison:
-    """What was learned with a candidate, evaluated without and with its mask, and without a prior: one number a run."""
+    """What was learned with a candidate and without a prior: one number a run."""
 
     candidate: list[float]
-    masked: list[float]
     none: list[float]
 
 
@@ -196,11 +198,11 @@ def choose_candidate(
     interrupted is resumed.
 
     Args:
-        env_id: the environment; for "return" one that ``td3_camel.py`` can train
+        env_id: the environment; for "return" one that ``ppo_camel.py`` can train
         candidates: those that were rejected too, so that the verdict counts them
         select: "return" (episodes, then training) or "probe" (episodes alone)
-        budget_steps: training steps of all runs together. Short runs can miss what a prior teaches: in the paper's form it
-            showed on Hopper-v4 from some 50 000 steps a run (benchmarks/RESULTS.md), for three candidates 650 000
+        budget_steps: training steps of all runs together, for three candidates 13. Short runs favour a prior: whether PPO
+            alone would overtake it later, only longer ones show
         episodes: episodes of each candidate, seeded ``seed``, ``seed + 1``, ...; at least 2
         seed: seed of the first episode and of the first training run
         run_dir: the folder of the training runs
@@ -211,7 +213,7 @@ def choose_candidate(
     Raises:
         gymnasium.error.Error: the environment cannot be made
         ValueError: no candidates, two of the same number, an unknown ``select``, too few ``episodes`` or ``budget_steps``, an
-            action space that cannot be measured or, for "return", not trained
+            action space that cannot be measured
         FileNotFoundError: for "return", the training script is not there
         TrainingFailed: training without a prior failed
 
@@ -236,7 +238,7 @@ def choose_candidate(
     env = make(env_id)
     try:
         if select == "return":
-            require_trainable(env, sum(candidate.policy is not None for candidate in candidates), budget_steps)
+            require_trainable(sum(candidate.policy is not None for candidate in candidates), budget_steps)
         log(HEADER)
         random = measure(env, random_actions(env.action_space, seed), episodes, seed)
         log(row("random", random))
@@ -272,17 +274,13 @@ def choose_candidate(
     return choice
 
 
-def require_trainable(env: gym.Env, candidates: int, budget_steps: int) -> None:
+def require_trainable(candidates: int, budget_steps: int) -> None:
     """Finds before anything runs what would keep so many candidates from being trained.
 
     Raises:
-        ValueError: an action space that is no Box, or too small a budget
+        ValueError: too small a budget
         FileNotFoundError: the training script is not there
     """
-    if not isinstance(env.action_space, Box):
-        raise ValueError(
-            f"select='return' trains TD3, which needs a Box action space, got {env.action_space}: use select='probe'"
-        )
     if not SCRIPT.is_file():
         raise FileNotFoundError(f"no {SCRIPT}: run from a checkout of the repository, or use select='probe'")
     plan(min(MOST_TRAINED, candidates), budget_steps)
@@ -296,32 +294,33 @@ def plan(candidates: int, budget_steps: int) -> tuple[list[int], int]:
 
     Example:
         >>> plan(3, budget_steps=200_000)  # 4 + 3 + 6 runs
-        ([3, 2, 1], 15360)
+        ([3, 2, 1], 14336)
     """
     rungs = [max(candidates, 1)]
     while rungs[-1] > 1:
         rungs.append(math.ceil(rungs[-1] / 2))
     runs = sum(size + 1 for size in rungs[:-1]) + 2 * FINAL_SEEDS
-    if budget_steps < runs * STEPS_UNIT:
+    if budget_steps < runs * 2 * ROLLOUT_STEPS:
         raise ValueError(
-            f"budget_steps must be at least {runs * STEPS_UNIT} for the {runs} runs that {candidates} candidates need "
-            f"(thousands a run to mean anything), got {budget_steps}"
+            f"budget_steps must be at least {runs * 2 * ROLLOUT_STEPS}, {2 * ROLLOUT_STEPS} steps for each of the {runs} runs "
+            f"of {rungs[0]} candidate{'s' * (rungs[0] > 1)}, got {budget_steps}"
         )
-    return rungs, budget_steps // (runs * STEPS_UNIT) * STEPS_UNIT
+    return rungs, budget_steps // (runs * ROLLOUT_STEPS) * ROLLOUT_STEPS
 
 
 def training_settings(steps: int) -> dict[str, float]:
     """Returns the arguments of a training run of so many steps that are scaled to its length.
 
     Example:
-        >>> training_settings(15_360)["eval_every"]
-        1280
+        >>> training_settings(163_840)["eval_every"], [training_settings(n)["clone_steps"] for n in (4096, 14_336, 163_840)]
+        (13653, [2048, 4096, 8192])
     """
+    clone = min(math.ceil(steps / (5 * ROLLOUT_STEPS)), MOST_CLONE_STEPS // ROLLOUT_STEPS)
     return {
         "total_timesteps": steps,
-        "learning_starts": steps // 20,
-        "mask_fraction": 0.2,
-        "eval_every": steps // 12,
+        "clone_steps": clone * ROLLOUT_STEPS,
+        "num_steps": ROLLOUT_STEPS,
+        "eval_every": max(steps // 12, ROLLOUT_STEPS),
         "eval_episodes": 3,
         "checkpoint_every": steps // 4,
     }
@@ -398,12 +397,12 @@ def _choose_by_training(
     choice.settings = training_settings(steps)
     log(f"training {len(arms)} of them, and without a prior, {number_text(steps)} steps a run")
 
-    def learned(number: int | None, masked: bool = False) -> list[float]:
-        return [run.learned(masked) for run in choice.runs if run.candidate == number]
+    def learned(number: int | None) -> list[float]:
+        return [run.learned() for run in choice.runs if run.candidate == number]
 
     seed = choice.seed
     for size in rungs:
-        arms.sort(key=lambda number: -fmean(learned(number) + learned(number, masked=True) or [0.0]))
+        arms.sort(key=lambda number: -fmean(learned(number) or [0.0]))
         for number in arms[size:]:
             choice.outcomes[number] = "dropped: others learned more"
         arms = arms[:size]
@@ -416,31 +415,20 @@ def _choose_by_training(
         log("learned so far: " + ", ".join(f"{_name(n)} {number_text(fmean(learned(n)))}" for n in [None, *arms]))
 
     (choice.best,) = (last,) = arms
-    fresh = [run for run in final if run.candidate == last]
-    comparison = choice.comparison = Comparison(
-        [run.learned() for run in fresh], [run.learned(masked=True) for run in fresh], learned(None)
-    )
+    comparison = choice.comparison = Comparison([run.learned() for run in final if run.candidate == last], learned(None))
     helps = exceeds(comparison.candidate, comparison.none)
     choice.candidate = last if helps else None
     choice.outcomes[last] = "chosen" if helps else "the best of them, but does not help"
-    with_prior, masked, without = (
-        number_text(fmean(values)) for values in (comparison.candidate, comparison.masked, comparison.none)
-    )
+    with_prior, without = (number_text(fmean(values)) for values in (comparison.candidate, comparison.none))
     numbers = (
-        f"after {number_text(steps)} steps the agent returns {with_prior} without the mask ({FINAL_SEEDS} seeds, least "
-        f"{number_text(min(comparison.candidate))}) and {masked} with it, against {without} without a prior "
-        f"({len(comparison.none)} seeds, greatest {number_text(max(comparison.none))})"
+        f"after {number_text(steps)} steps the agent returns {with_prior} ({len(comparison.candidate)} seeds, least "
+        f"{number_text(min(comparison.candidate))}), against {without} without a prior ({len(comparison.none)} seeds, greatest "
+        f"{number_text(max(comparison.none))})"
     )
     if helps:
         choice.verdict = f"Candidate {last} helps: {numbers}."
         return
-    if exceeds(comparison.masked, comparison.none):
-        alone = number_text(fmean(usable[last].returns))
-        advice = (
-            f"the mask helps as long as it is on (the policy alone returns {alone}), so longer training, which a larger budget "
-            "allows, may carry that over"
-        )
-    elif fmean(comparison.candidate) > fmean(comparison.none):
+    if fmean(comparison.candidate) > fmean(comparison.none):
         advice = "chance explains this difference as well, and a larger budget may tell"
     else:
         advice = "train without a prior, or ask for other candidates"
@@ -457,12 +445,13 @@ def _train(
     """Trains every arm with every seed, and adds the runs, or why a candidate's failed, to the choice."""
     settings = [word for name, value in choice.settings.items() for word in (f"--{name.replace('_', '-')}", str(value))]
     settings += ["--no-cuda", "--no-save-model"]
+    training_code = [file.read_text("utf-8") for file in (SCRIPT, *sorted(SCRIPT.parent.glob("common/*.py")))]
     folders, commands = {}, {}
     for run_seed in seeds:
         for number, path in arms.items():
             # A run is what its settings and its code are: other ones go into another folder.
             code = path.read_text("utf-8") if path else ""
-            what = [__version__, SCRIPT.read_text("utf-8"), choice.env_id, settings, code]
+            what = [__version__, training_code, choice.env_id, settings, code]
             key = hashlib.sha256(json.dumps(what).encode()).hexdigest()
             name = f"{'none' if number is None else f'candidate-{number}'}-seed-{run_seed}-{key[:8]}"
             folder = folders[number, run_seed] = run_dir.resolve() / name
@@ -474,29 +463,33 @@ def _train(
             arguments = ["--resume", str(started[-1].parent)] if started else arguments
             commands[folder] = [sys.executable, str(SCRIPT), *arguments]
     failures = execute(commands)
-    runs = []
+    runs, untested = [], {}
     for (number, run_seed), folder in folders.items():
         run = None if folder in failures else _read_run(number, run_seed, folder)
-        if run is not None and all(map(math.isfinite, run.returns + run.masked_returns)):
+        if run is None or not all(map(math.isfinite, run.returns)):
+            why = failures.get(folder, f"it diverged: {folder} has an evaluation that is no number")
+            if number is None:
+                raise TrainingFailed(f"training without a prior failed with seed {run_seed}: {why}")
+            choice.outcomes[number] = f"failed in training with seed {run_seed}: {why}"
+        elif number is None or run.verdict.startswith(TESTED):
             runs.append(run)
-            continue
-        why = failures.get(folder, f"it diverged: {folder} has an evaluation that is no number")
-        if number is None:
-            raise TrainingFailed(f"training without a prior failed with seed {run_seed}: {why}")
-        choice.outcomes[number] = f"failed in training with seed {run_seed}: {why}"
+        else:
+            untested.setdefault(number, []).append(run.verdict)
+    for number, verdicts in untested.items():
+        if len(seeds) - len(verdicts) < min(2, len(seeds)):  # a standard error needs two
+            choice.outcomes.setdefault(number, f"not tested: {verdicts[0]}")
     choice.runs += runs
     return runs
 
 
 def _read_run(candidate: int | None, seed: int, folder: Path) -> Run:
-    run = Run(candidate, seed, folder.name)
-    with open(sorted(folder.glob("*/args.json"))[-1].with_name("metrics.csv"), newline="") as file:
+    run_dir = sorted(folder.glob("*/args.json"))[-1].parent
+    run = Run(candidate, seed, folder.name, verdict=json.loads((run_dir / "summary.json").read_text("utf-8"))["verdict"])
+    with open(run_dir / "metrics.csv", newline="") as file:
         for line in csv.DictReader(file):
             if line["metric"] == "eval/episodic_return":
                 run.steps.append(int(line["global_step"]))
                 run.returns.append(float(line["value"]))
-            elif line["metric"] == "eval/masked_return":
-                run.masked_returns.append(float(line["value"]))
     return run
 
 
@@ -506,7 +499,7 @@ def _name(number: int | None) -> str:
 
 def _none_usable(choice: Choice) -> str:
     """The verdict where nothing is left to choose from."""
-    kinds = Counter(outcome.split()[0].rstrip(":") for outcome in choice.outcomes.values())
+    kinds = Counter(re.findall(r"not tested|\w+", outcome)[0] for outcome in choice.outcomes.values())
     counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
     first, why = min(choice.outcomes.items())
     return f"No candidate could be used: {'all ' if len(kinds) == 1 else ''}{counts}; candidate {first} {why}"

@@ -31,7 +31,7 @@ MOST_FRAME_BYTES = 800_000
 # How many numbers of states and actions a text for the model shows, and how many of one observation.
 NUMBERS_SHOWN, OBSERVATION_SHOWN = 600, 120
 
-NONE, UNMASKED, MASKED = "#555555", "#0072b2", "#d55e00"
+NONE, AGENT, ALONE = "#555555", "#0072b2", "#d55e00"
 STYLE = """
 :root { color-scheme: light; }
 * { box-sizing: border-box; }
@@ -201,10 +201,6 @@ def _table(candidates: list[Candidate], choice: Choice) -> str:
         values = [getattr(m, name) if m.returns else None for _, m, *_ in rows]
         return [None if value is None else factor * value for value in values]
 
-    def learned(masked: bool) -> list[float | None]:
-        trained = [[run.learned(masked) for run in runs if run.masked_returns or not masked] for _, _, runs, *_ in rows]
-        return [fmean(values) if values else None for values in trained]
-
     # Heading, a value a row, a standard deviation a row if there are any.
     alone = [
         ("return", over_episodes("returns", fmean), over_episodes("returns", np.std)),
@@ -217,10 +213,10 @@ def _table(candidates: list[Candidate], choice: Choice) -> str:
         ("\N{MICRO SIGN}s / call", single("microseconds"), None),
         ("faults", single("faults"), None),
     ]
-    trained = [("mask off", learned(masked=False), None), ("mask on", learned(masked=True), None)]
+    learned = [fmean(run.learned() for run in runs) if runs else None for _, _, runs, *_ in rows]
     groups = [
         (title, [column for column in columns if any(value is not None for value in column[1])])
-        for title, columns in (("alone", alone), ("agents trained with it", trained))
+        for title, columns in (("alone", alone), ("agents", [("learned", learned, None)]))
     ]
     heads, subheads, cells = ["<th></th>"], ["<th></th>"], [[f"<td>{escape(name)}</td>"] for name, *_ in rows]
     for title, columns in groups:
@@ -274,8 +270,8 @@ def _table_notes(choice: Choice) -> str:
         notes.append("Chatter: how often the action changes; where the policy allows several, one is drawn.")
     if choice.runs:
         notes.append(
-            "Agents: mean return of the evaluations in the last third of a run, over all runs, with the mask off, which is "
-            "what counts, and on."
+            "Agents: mean return of an agent that began as a copy of the policy, over the evaluations in the last third of a "
+            "run and over all runs."
         )
     return " ".join(notes)
 
@@ -384,32 +380,30 @@ def png(image: np.ndarray) -> bytes:
 
 
 def _curves(choice: Choice) -> str:
-    """One panel a trained candidate: what it taught without and with the mask, beside no prior."""
+    """One panel a trained candidate: what agents that began as its copies return, beside those without a prior."""
     numbers = list(dict.fromkeys(run.candidate for run in choice.runs if run.candidate is not None))
     if not numbers:
         return ""
     # Those that were trained longest first.
     numbers.sort(key=lambda number: (number != choice.best, -sum(run.candidate == number for run in choice.runs), number))
     alone = [fmean(choice.measurements[number].returns) for number in numbers]
-    values = [value for run in choice.runs for value in (*run.returns, *run.masked_returns)] + alone
+    values = [value for run in choice.runs for value in run.returns] + alone
     panels = [_panel(choice, number, min(values), max(values)) for number in numbers]
     line = '<svg width="30" height="10"><line x1="1" x2="29" y1="5" y2="5" stroke="{}" stroke-width="{}" {}/></svg>'
     legend = "".join(
         f"<span>{line.format(color, width, dash)}{text}</span>"
         for color, width, dash, text in (
-            (UNMASKED, 2.6, "", "trained with the mask, evaluated with it off, which counts"),
-            (MASKED, 2.6, 'stroke-dasharray="6 3"', "and with it on"),
+            (AGENT, 2.6, "", "the agent that began as a copy of the policy"),
             (NONE, 2.6, "", "no prior"),
-            (MASKED, 1.3, 'stroke-dasharray="1.5 2.5"', "the policy alone"),
+            (ALONE, 1.3, 'stroke-dasharray="1.5 2.5"', "the policy alone"),
         )
     )
-    steps = int(choice.settings["total_timesteps"])
-    faded = _number(steps * choice.settings["mask_fraction"])
+    steps, clone_steps = (_number(choice.settings[name]) for name in ("total_timesteps", "clone_steps"))
     return (
         f'<h2>What agents learned with them</h2><p class="legend">{legend}</p><div class="panels">{"".join(panels)}</div>'
-        f'<p class="small">Evaluated return over {_number(steps)} steps of training. Thin lines are runs, thick ones their '
-        f"mean. In the shaded steps the mask fades from always to never ({faded} steps); the bar below the axis marks the "
-        "last third, which is what is compared.</p>"
+        f'<p class="small">Evaluated return over {steps} steps of training. Thin lines are runs, thick ones their mean. In '
+        f"the shaded {clone_steps} steps the agent becomes a copy of the policy; the bar below the axis marks the last third, "
+        "which is what is compared.</p>"
     )
 
 
@@ -433,8 +427,8 @@ def _panel(choice: Choice, number: int, low: float, high: float) -> str:
         return f'<text x="{across:.1f}" y="{down:.1f}" text-anchor="{anchor}" {extra}>{escape(words)}</text>'
 
     bottom, right = top + height, left + width
-    fading = width * choice.settings["mask_fraction"]
-    parts = [f'<rect x="{left}" y="{top}" width="{fading:.1f}" height="{height}" fill="#f4efe4"/>']
+    cloning = width * choice.settings["clone_steps"] / total
+    parts = [f'<rect x="{left}" y="{top}" width="{cloning:.1f}" height="{height}" fill="#f4efe4"/>']
     for tick in y_ticks:
         parts.append(f'<line x1="{left}" x2="{right}" y1="{y(tick):.1f}" y2="{y(tick):.1f}" stroke="#e3e3e3"/>')
         parts.append(text(left - 6, y(tick) + 3.5, _number(tick), "end"))
@@ -445,28 +439,19 @@ def _panel(choice: Choice, number: int, low: float, high: float) -> str:
     )
     parts.append(f'<line x1="{left}" x2="{right}" y1="{bottom}" y2="{bottom}" stroke="#1c1c1c"/>')
     alone = fmean(choice.measurements[number].returns)
-    parts.append(line([(0, alone), (total, alone)], f'stroke="{MASKED}" stroke-width="1.3" stroke-dasharray="1.5 2.5"'))
-    for arm, masked, color, dash in (
-        (None, False, NONE, ""),
-        (number, True, MASKED, 'stroke-dasharray="6 3"'),
-        (number, False, UNMASKED, ""),
-    ):
-        runs = [run for run in choice.runs if run.candidate == arm]
-        curves = [_curve(run, masked) for run in runs]
-        parts += [line(curve.items(), f'stroke="{color}" stroke-width="0.9" opacity="0.5" {dash}') for curve in curves]
+    parts.append(line([(0, alone), (total, alone)], f'stroke="{ALONE}" stroke-width="1.3" stroke-dasharray="1.5 2.5"'))
+    for arm, color in ((None, NONE), (number, AGENT)):
+        curves = [dict(zip(run.steps, run.returns, strict=True)) for run in choice.runs if run.candidate == arm]
+        parts += [line(curve.items(), f'stroke="{color}" stroke-width="0.9" opacity="0.5"') for curve in curves]
         steps = sorted(set.intersection(*(set(curve) for curve in curves)))
         mean = [(step, fmean(curve[step] for curve in curves)) for step in steps]
-        parts.append(line(mean, f'stroke="{color}" stroke-width="2.4" {dash}'))
+        parts.append(line(mean, f'stroke="{color}" stroke-width="2.4"'))
     runs = sum(run.candidate == number for run in choice.runs)
     none = sum(run.candidate is None for run in choice.runs)
     title = f"Candidate {number}{', chosen' if number == choice.candidate else ''}"
     parts.append(text(left, 16, title, "start", 'font-size="13" font-weight="600" fill="#1c1c1c"'))
     parts.append(text(right, 16, f"{_count(runs, 'run', 'runs')}, {none} without a prior", "end"))
     return f'<svg viewBox="0 0 {right + 14} {bottom + 30}" font-size="10.5" fill="#555">{"".join(parts)}</svg>'
-
-
-def _curve(run: Run, masked: bool) -> dict[int, float]:
-    return dict(zip(run.steps, run.masked_returns if masked else run.returns, strict=True))
 
 
 def ticks(low: float, high: float) -> list[float]:

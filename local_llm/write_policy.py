@@ -238,7 +238,7 @@ def run(args: argparse.Namespace) -> Choice:
             "register the environment with gymnasium.wrappers.FlattenObservation"
         )
     if args.select == "return":
-        require_trainable(env, 1, args.budget_steps)  # before a model is asked; how many candidates are any good shows later
+        require_trainable(args.candidates + args.refine, args.budget_steps)  # before a model is asked
     prompt = args.prompt.read_text("utf-8") if args.prompt else render_prompt(args.env_id)
     claim_output(args.output, prompt, recordings(args))
     writer = Writer(Overwriting(make_backend(args), args.output), args.sampling, env, args.output)
@@ -280,7 +280,7 @@ def write_and_choose(args: argparse.Namespace, prompt: str, writer: Writer) -> C
     print(f"\n{writer.ledger}\n\nreport: {report}")
     if choice.candidate is not None:
         print(f"prior:  {args.output / f'policy-{choice.candidate}.py'}")
-        print(f"use it: python cleanrl_scripts/td3_camel.py --env-id {args.env_id} --prior {args.output}")
+        print(f"use it: python cleanrl_scripts/ppo_camel.py --env-id {args.env_id} --prior {args.output}")
     return choice
 
 

@@ -193,11 +193,6 @@ def ppo_ultra():
     return load_script(ROOT / "cleanrl_scripts" / "ppo_ultra.py")
 
 
-@pytest.fixture(scope="session")
-def compare():
-    return load_script(ROOT / "cleanrl_scripts" / "compare.py")
-
-
 def metrics_of(run_dir: Path) -> list[list[str]]:
     """All metrics of a run but those that are times."""
     with open(run_dir / "metrics.csv", newline="") as file:

@@ -18,7 +18,17 @@ from conftest import ROOT
 
 from llmwrappers import load_prior
 from local_llm import choose as module
-from local_llm.choose import Candidate, Comparison, Run, TrainingFailed, choose_candidate, exceeds, plan, run_commands
+from local_llm.choose import (
+    Candidate,
+    Comparison,
+    Run,
+    TrainingFailed,
+    choose_candidate,
+    exceeds,
+    plan,
+    run_commands,
+    training_settings,
+)
 
 SWING_UP = """
 import math
@@ -53,15 +63,23 @@ def candidates(tmp_path):
     return make
 
 
+CHANCE = "No prior returned more than chance explains (-1): the agent is PPO alone."
+
+
 def quiet(line: str) -> None:
     pass
 
 
 class FakeTraining:
-    """Stands in for run_commands: writes the run folder of a training that learned what ``learned`` says of a prior."""
+    """Stands in for run_commands: writes the run folder of a training that learned what ``learned`` says of a prior.
 
-    def __init__(self, learned, failing=()):
-        self.learned, self.failing, self.commands = learned, failing, []
+    Args:
+        failing: priors whose runs end with an error
+        refused: priors, or pairs of a prior and a seed, whose audition finds them no better than chance
+    """
+
+    def __init__(self, learned, failing=(), refused=()):
+        self.learned, self.failing, self.refused, self.commands = learned, failing, refused, []
 
     def __call__(self, commands, jobs, log):
         failures = {}
@@ -81,16 +99,17 @@ class FakeTraining:
                 continue
             value = self.learned(prior, seed)
             lines = ["global_step,metric,value", "0,eval/episodic_return,-9999"]
-            lines += [f"{total},eval/episodic_return,{value}", f"{total},losses/qf_loss,7"]
-            if prior != "none":
-                lines += ["0,eval/masked_return,-9999", f"{total},eval/masked_return,{value + 50}"]
+            lines += [f"{total},eval/episodic_return,{value}", f"{total},losses/value_loss,7"]
             (run / "metrics.csv").write_text("\n".join(lines) + "\n")
+            is_refused = {prior, (prior, seed)} & set(self.refused)
+            verdict = "" if prior == "none" else CHANCE if is_refused else f"The agent begins as a copy of {prior}: it is good."
+            (run / "summary.json").write_text(json.dumps({"verdict": verdict}))
             (folder / "finished").touch()
         return failures
 
 
 def choose_trained(candidates, training, tmp_path, **options):
-    arguments = {"episodes": 2, "budget_steps": 20_000, "run_dir": tmp_path / "runs", "log": quiet, **options}
+    arguments = {"episodes": 2, "budget_steps": 80_000, "run_dir": tmp_path / "runs", "log": quiet, **options}
     return choose_candidate("Pendulum-v1", candidates, select="return", execute=training, **arguments)
 
 
@@ -148,6 +167,7 @@ class TestHalving:
         choice = choose_trained(made, training, tmp_path, seed=7)
         returns = {number: np.mean(m.returns) for number, m in choice.measurements.items()}
         trained = sorted(returns, key=lambda number: returns[number])[2:]
+        assert all("--clone-steps" in command for command in training.commands)
         by_learning = {run.candidate for run in choice.runs} - {None}
         assert by_learning == set(trained)
         best = max(trained)
@@ -157,16 +177,16 @@ class TestHalving:
         seeds = {arm: [run.seed for run in choice.runs if run.candidate == arm] for arm in [None, *trained]}
         assert seeds[None] == seeds[best] == [7, 8, 9, 10, 11]
         assert sorted(len(seeds[number]) for number in trained if number != best) == [1, 2]
-        assert choice.settings["total_timesteps"] * len(choice.runs) <= 20_000 < 1.05 * 13 * choice.settings["total_timesteps"]
+        assert (choice.settings["total_timesteps"], len(choice.runs)) == (3 * 2048, 13)  # a fourth rollout is too much
 
     def test_the_verdict_says_the_numbers(self, candidates, tmp_path):
         learned = {"policy-1": {0: 700, 1: 800, 2: 936}, "none": {0: 240, 1: 230, 2: 250}}
         choice = choose_trained(candidates(CONSTANT), FakeTraining(lambda prior, seed: learned[prior][seed]), tmp_path)
         assert choice.verdict == (
-            "Candidate 1 helps: after 3 300 steps the agent returns 812 without the mask (3 seeds, least 700) and 862 with it, "
-            "against 240 without a prior (3 seeds, greatest 250)."
+            "Candidate 1 helps: after 12 288 steps the agent returns 812 (3 seeds, least 700), against 240 without a prior "
+            "(3 seeds, greatest 250)."
         )
-        assert choice.comparison == Comparison([700, 800, 936], [750, 850, 986], [240, 230, 250])
+        assert choice.comparison == Comparison([700, 800, 936], [240, 230, 250])
 
     def test_the_final_seeds_are_fresh(self, candidates, tmp_path):
         """A candidate that shone with the seed that it was picked by does not win by that seed."""
@@ -180,11 +200,6 @@ class TestHalving:
         ("with_prior", "without", "advice"),
         [
             ([0, 100, 200], [0, 50, 100], "chance explains this difference as well, and a larger budget may tell."),
-            (
-                [40, 50, 60],
-                [40, 50, 61],
-                "the mask helps as long as it is on (.*), so longer training, .* may carry that over.",
-            ),
             ([1, 2, 3], [90, 91, 92], "train without a prior, or ask for other candidates."),
         ],
     )
@@ -193,7 +208,7 @@ class TestHalving:
         choice = choose_trained(candidates(CONSTANT), FakeTraining(lambda prior, seed: learned[prior][seed]), tmp_path)
         assert (choice.candidate, choice.best) == (None, 1)
         assert choice.outcomes == {1: "the best of them, but does not help"}
-        pattern = "None of them helps: with the best, candidate 1, after 3 300 steps the agent returns .* without a prior .*; "
+        pattern = "None of them helps: with the best, candidate 1, after 12 288 steps the agent returns .* without a prior .*; "
         assert re.fullmatch(pattern + advice, choice.verdict)
 
     def test_a_candidate_whose_training_fails_is_named_and_the_others_go_on(self, candidates, tmp_path):
@@ -207,6 +222,26 @@ class TestHalving:
         assert choice.candidate == 1
         assert choice.outcomes[2].startswith("failed in training with seed 0: it diverged: ")
         assert all(math.isfinite(run.learned()) for run in choice.runs)
+
+    def test_a_candidate_that_its_audition_refuses_was_not_tested(self, candidates, tmp_path):
+        training = FakeTraining(lambda prior, seed: seed, refused=["policy-2"])
+        choice = choose_trained(candidates(CONSTANT, BRAKE), training, tmp_path)
+        assert choice.outcomes == {1: "the best of them, but does not help", 2: f"not tested: {CHANCE}"}
+        assert {run.candidate for run in choice.runs} == {None, 1}
+
+    def test_all_that_their_auditions_refuse(self, candidates, tmp_path):
+        training = FakeTraining(lambda prior, seed: seed, refused=["policy-1", "policy-2"])
+        choice = choose_trained(candidates(CONSTANT, BRAKE), training, tmp_path)
+        assert (choice.candidate, choice.best) == (None, None)
+        assert choice.verdict == f"No candidate could be used: all 2 not tested; candidate 1 not tested: {CHANCE}"
+
+    @pytest.mark.parametrize(("seeds", "outcome"), [([1], "chosen"), ([0, 2], f"not tested: {CHANCE}")])
+    def test_runs_that_tested_nothing_are_left_out(self, candidates, tmp_path, seeds, outcome):
+        learned = lambda prior, seed: {"none": 0, "policy-1": 100}[prior] + seed  # noqa: E731
+        training = FakeTraining(learned, refused=[("policy-1", seed) for seed in seeds])
+        choice = choose_trained(candidates(CONSTANT), training, tmp_path)
+        assert choice.outcomes == {1: outcome}
+        assert outcome != "chosen" or choice.comparison == Comparison([100, 102], [0, 1, 2])
 
     def test_all_that_fail_in_training(self, candidates, tmp_path):
         choice = choose_trained(candidates(CONSTANT), FakeTraining(lambda *_: 0, failing=["policy-1"]), tmp_path)
@@ -235,7 +270,7 @@ class TestHalving:
         changed = FakeTraining(lambda *_: 0.0)
         choose_trained(candidates(BRAKE), changed, tmp_path)
         assert len(changed.commands) == 3  # those without a prior are the same
-        choose_trained(candidates(BRAKE), changed, tmp_path, budget_steps=10_000)
+        choose_trained(candidates(BRAKE), changed, tmp_path, budget_steps=60_000)
         assert len(changed.commands) == 3 + 6
 
 
@@ -246,7 +281,10 @@ class TestArguments:
             ({"select": "best"}, "select must be 'return' or 'probe', got 'best'"),
             ({"episodes": 1}, "episodes must be at least 2"),
             ({"jobs": 0}, "jobs must be at least 1, got 0"),
-            ({"budget_steps": 359}, "budget_steps must be at least 360 for the 6 runs that 1 candidates need.*got 359"),
+            (
+                {"budget_steps": 9},
+                "must be at least 24576, 4096 steps for each of the 6 runs of 1 candidate, got 9",
+            ),
         ],
     )
     def test_wrong_ones_are_named(self, candidates, options, message):
@@ -258,10 +296,6 @@ class TestArguments:
         with pytest.raises(ValueError, match="candidates must be one or more, each with a number of its own, got"):
             choose_candidate("Pendulum-v1", [Candidate(number, "", Path()) for number in numbers], log=quiet)
 
-    def test_td3_cannot_train_a_discrete_space(self):
-        with pytest.raises(ValueError, match=r"TD3, which needs a Box action space, got Discrete\(2\): use.*probe"):
-            choose_candidate("CartPole-v1", [Candidate(1, "", Path("policy.py"), lambda obs: {1})], log=quiet)
-
     def test_without_the_script(self, candidates, monkeypatch):
         monkeypatch.setattr(module, "SCRIPT", Path("nowhere.py"))
         with pytest.raises(FileNotFoundError, match=r"no nowhere.py: run from a checkout of the repository, or use .*probe"):
@@ -269,8 +303,8 @@ class TestArguments:
 
 
 def test_learned_is_the_mean_over_the_last_third():
-    run = Run(1, 0, "", steps=[0, 60, 80, 120], returns=[1.0, 2.0, 4.0, 8.0], masked_returns=[0.0, 0.0, 10.0, 20.0])
-    assert (run.learned(), run.learned(masked=True)) == (6.0, 15.0)
+    run = Run(1, 0, "", steps=[0, 60, 80, 120], returns=[1.0, 2.0, 4.0, 8.0])
+    assert run.learned() == 6.0
 
 
 def test_what_exceeds_by_more_than_twice_the_standard_error():
@@ -286,8 +320,16 @@ def test_a_plan_stays_within_the_budget(candidates, rungs):
     planned, steps = plan(candidates, 100_000)
     runs = sum(size + 1 for size in rungs[:-1]) + 6
     assert planned == rungs
-    assert 100_000 - 60 * runs < runs * steps <= 100_000
-    assert steps % 60 == 0
+    assert 100_000 - 2048 * runs < runs * steps <= 100_000
+    assert steps % 2048 == 0
+
+
+@pytest.mark.parametrize("rollouts", [2, 3, 5, 6, 14, 100])
+def test_a_run_is_a_clone_and_rollouts_and_about_12_evaluations(rollouts):
+    settings = training_settings(rollouts * 2048)
+    assert 1000 <= settings["clone_steps"] <= min(10_000, settings["total_timesteps"] - 2048)
+    assert (settings["total_timesteps"] - settings["clone_steps"]) % settings["num_steps"] == 0
+    assert settings["total_timesteps"] / settings["eval_every"] == pytest.approx(min(rollouts, 12), rel=0.01)
 
 
 class TestRunCommands:
@@ -355,19 +397,16 @@ def test_real_training_runs_are_read_and_not_repeated(candidates, tmp_path, monk
             shutil.copytree(next(done for done in first if done.name.startswith(arm)), folder)
         return failures
 
-    quick = {**module.training_settings(60), "eval_every": 30, "eval_episodes": 1}
+    quick = {**training_settings(4096), "total_timesteps": 2560, "num_steps": 256, "eval_every": 256, "eval_episodes": 1}
     monkeypatch.setattr(module, "training_settings", lambda steps: quick)
-    options = {"budget_steps": 360, "episodes": 2, "run_dir": tmp_path / "runs"}
+    options = {"budget_steps": 25_000, "episodes": 2, "run_dir": tmp_path / "runs"}
     choice = choose_candidate("Pendulum-v1", candidates(SWING_UP), **options, execute=train_once, log=quiet)
-    assert choice.settings["total_timesteps"] == 60
     assert [(run.candidate, run.seed) for run in choice.runs] == [(arm, seed) for seed in range(3) for arm in (None, 1)]
     for run in choice.runs:
-        assert run.steps == [0, 30, 60]
-        assert len(run.returns) == 3
-        assert len(run.masked_returns) == (3 if run.candidate else 0)
-    assert choice.comparison is not None
-    # Untrained, within the mask, the agent nearly does what the prior does; on its own it does not.
-    assert max(choice.comparison.none) < min(choice.comparison.masked)
+        assert run.steps == ([0, 2048, 2304, 2560] if run.candidate else list(range(0, 2561, 256)))
+        assert len(run.returns) == len(run.steps)
+        assert run.verdict.startswith(f"{module.TESTED} policy-1: ") == (run.candidate == 1)
+    assert choice.candidate == 1
 
     monkeypatch.setattr("subprocess.Popen", lambda *_: pytest.fail("it has been trained already"))
     assert choose_candidate("Pendulum-v1", candidates(SWING_UP), **options, log=quiet).runs == choice.runs
@@ -375,17 +414,20 @@ def test_real_training_runs_are_read_and_not_repeated(candidates, tmp_path, monk
 
 @pytest.mark.slow
 class TestRealChoices:
-    """In so few steps TD3 learns no swing-up by itself; within the mask of one it swings up, and only then."""
+    """In so few steps PPO learns no swing-up by itself."""
 
     def test_the_good_one_is_found_among_bad_ones(self, candidates, tmp_path):
         made = candidates(CONSTANT, BRAKE, SWING_UP)
-        choice = choose_candidate("Pendulum-v1", made, budget_steps=20_000, run_dir=tmp_path / "runs")
-        assert choice.best == 3, choice.verdict
-        assert "andidate 3" in choice.verdict
-        assert choice.comparison is not None
-        assert exceeds(choice.comparison.masked, choice.comparison.none)
+        choice = choose_candidate("Pendulum-v1", made, budget_steps=60_000, run_dir=tmp_path / "runs")
+        assert choice.candidate == 3, choice.verdict
+        assert all(choice.outcomes[number].startswith("not tested: ") for number in (1, 2))
 
     def test_none_of_a_useless_set_is_chosen(self, candidates, tmp_path):
-        choice = choose_candidate("Pendulum-v1", candidates(CONSTANT, BRAKE), budget_steps=12_000, run_dir=tmp_path / "runs")
+        choice = choose_candidate("Pendulum-v1", candidates(CONSTANT, BRAKE), budget_steps=40_000, run_dir=tmp_path / "runs")
         assert choice.candidate is None
-        assert choice.verdict.startswith("None of them helps: with the best, candidate ")
+        assert choice.verdict.startswith("No candidate could be used: all 2 not tested; candidate 1 not tested: ")
+
+    def test_a_discrete_space(self, candidates, tmp_path):
+        balance = "def policy(obs):\n    return {int(obs[2] + 0.5 * obs[3] > 0)}\n"
+        choice = choose_candidate("CartPole-v1", candidates(balance), budget_steps=25_000, run_dir=tmp_path / "runs")
+        assert choice.candidate == 1, choice.verdict

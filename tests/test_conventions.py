@@ -22,7 +22,6 @@ from llmwrappers import (
     EpsilonMaskSchedule,
     LLMActionMask,
     LLMActionOverride,
-    PriorAdvice,
 )
 
 # ---------------------------------------------------------------------------------------------------------------- source
@@ -40,12 +39,12 @@ MAY_IMPORT = {
         {"wandb", "moviepy"},
     ),
     "cleanrl_scripts/common": (
-        {"torch", "tyro", "numpy", "gymnasium", "llmwrappers", "tqdm", "cleanrl_scripts.common"},
+        {"torch", "tyro", "numpy", "scipy", "gymnasium", "llmwrappers", "tqdm", "cleanrl_scripts.common"},
         {"wandb", "moviepy"},
     ),
     "cleanrl_scripts/comparison": (
         {"numpy", "scipy", "matplotlib", "cleanrl_scripts.common", "cleanrl_scripts.comparison"},
-        {"ray"},
+        {"ray", "wandb", "cleanrl_scripts"},
     ),
     "prompts": (set(), set()),
 }
@@ -360,9 +359,8 @@ def still(observation):
         lambda env: ActionBoundsObservation(LLMActionMask(env, still)),
         lambda env: LLMActionOverride(env, lambda observation: None),
         lambda env: CriticalStateRewarder(env, lambda observation: None),
-        lambda env: PriorAdvice(env, {"still": still}),
     ],
-    ids=["mask", "schedule", "bounds", "override", "rewarder", "advice"],
+    ids=["mask", "schedule", "bounds", "override", "rewarder"],
 )
 def test_options_reach_the_environment(wrap):
     assert wrap(Told()).reset(seed=0, options={"told": 7.0})[0][:3].tolist() == [7.0, 7.0, 7.0]

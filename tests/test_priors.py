@@ -15,10 +15,9 @@ from conftest import Echo, OneStep, Turns
 
 import llmwrappers.priors
 from llmwrappers import PolicyFault, PolicyRejected
-from llmwrappers.priors import load_prior, shipped_priors
+from llmwrappers.priors import load_candidates, load_prior, shipped_priors
 from llmwrappers.priors.__main__ import main
 from llmwrappers.priors.measurement import RULE, Measurement, choose, make, measure, play, random_actions, steadiness
-from local_llm.choose import RULES
 
 FOLDERS = sorted(path.parent for path in Path(llmwrappers.priors.__file__).parent.glob("*/provenance.json"))
 PROVENANCE = {folder.name: json.loads((folder / "provenance.json").read_text("utf-8")) for folder in FOLDERS}
@@ -56,7 +55,8 @@ class TestShippedData:
         assert facts["environment"] == folder.name
         assert facts["environment"] in facts["serves"]
         assert all([facts["model"], facts["replies"], facts["default"]["measured"]])
-        assert facts["default"]["rule"] in (RULE, RULES["return"])
+        # The others were tried in training, by an earlier rule of choose.py.
+        assert facts["default"]["rule"] == RULE or facts["default"]["candidate"] is None
         assert facts["default"]["candidate"] is None or str(facts["default"]["candidate"]) in facts["candidates"]
         assert sha256(folder / "prompt.txt") == facts["prompt_sha256"]
         for pattern in ("reply-*.md", "policy-*.py"):
@@ -228,6 +228,16 @@ class TestLoadPrior:
         message = f"prior must be .*got {re.escape(repr(prior))} of type {type(prior).__name__}"
         with pytest.raises(TypeError, match=message):
             load_prior(prior)
+
+
+def test_all_candidates_of_a_name_and_of_a_folder(tmp_path):
+    assert list(load_candidates("Hopper-v4")) == [f"policy-{number}" for number in range(1, 6)]
+    (tmp_path / "left.py").write_text("def policy(obs):\n    return [-1.0]\n")
+    (tmp_path / "right.py").write_text("def policy(obs):\n    return [1.0]\n")
+    assert list(load_candidates(tmp_path)) == ["left", "right"]
+    (tmp_path / "evil.py").write_text("import os\n\n\ndef policy(obs):\n    return [1.0]\n")
+    with pytest.warns(UserWarning, match=r"left out: .*evil\.py"):
+        assert list(load_candidates(tmp_path)) == ["left", "right"]
 
 
 class TestRule:

@@ -74,15 +74,13 @@ def trained() -> tuple[list[Candidate], Choice]:
     candidates = pendulum({1: "# the first one\n" + EVIL, 2: "# the second one"})
     candidates.append(Candidate(3, "import os", Path("policy-3.py"), rejected=f"line 1: imports os {EVIL}"))
     choice = choose_candidate("Pendulum-v1", candidates, select="probe", episodes=2, log=quiet)
-    choice.select, choice.rule, choice.settings = "return", RULES["return"], training_settings(1200)
+    choice.select, choice.rule, choice.settings = "return", RULES["return"], training_settings(4096)
     choice.candidate, choice.verdict, choice.outcomes[1] = 1, f"Candidate 1 helps: {EVIL}", "chosen"
     for seed in range(4):
         for number in (None, 1, 2) if seed == 0 else (None, 1):
             slope = {None: 1.0, 1: 3.0, 2: 2.0}[number] + 0.1 * seed
-            masked = [-900.0, -700.0, -500.0] if number else []
-            choice.runs.append(
-                Run(number, seed, "", [0, 600, 1200], [-1200.0, -1200 + 100 * slope, -1200 + 200 * slope], masked)
-            )
+            returns = [-1200.0, -1200 + 100 * slope, -1200 + 200 * slope]
+            choice.runs.append(Run(number, seed, "", [0, 2048, 4096], returns))
     return candidates, choice
 
 
@@ -281,4 +279,4 @@ class TestText:
 
 def test_a_choice_fits_json_with_runs(trained):
     again = json.loads(json.dumps(dataclasses.asdict(trained[1])))
-    assert again["runs"][1]["masked_returns"] == [-900.0, -700.0, -500.0]
+    assert again["runs"][1]["returns"] == [-1200.0, -900.0, -600.0]

@@ -82,7 +82,8 @@ def test_the_shipped_replies_become_a_prior_with_no_model(tmp_path, monkeypatch,
     assert (row["replayed"], row["calls"]) == (True, 5)
     report = (folder / "report.html").read_text("utf-8")
     assert facts["default"]["measured"].split(":")[0] in report
-    assert "--prior policies/Hopper-v4" in capsys.readouterr().out
+    use_it = "python cleanrl_scripts/ppo_camel.py --env-id Hopper-v4 --prior policies/Hopper-v4"
+    assert use_it in capsys.readouterr().out
     assert load_prior(folder).source == load_prior("Hopper-v4").source
     assert main(["--env-id", "Hopper-v4", "--replay", str(folder), "--select", "probe", "--episodes", "2"]) == 1
     assert len(list(folder.glob("reply-*.md"))) == 5  # a replay does not empty the folder that it reads
@@ -245,8 +246,8 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (["--env-id", "CartPole-v1"], "TD3, which needs a Box action space, got Discrete(2): use select='probe'"),
-            (["--env-id", "Pendulum-v1", "--budget-steps", "9"], "budget_steps must be at least"),
+            (["--env-id", "CartPole-v1", "--budget-steps", "9"], "budget_steps must be at least 53248"),
+            (["--env-id", "Pendulum-v1", "--candidates", "1", "--budget-steps", "9"], "budget_steps must be at least 24576"),
         ],
     )
     def test_what_cannot_be_trained_is_refused_before_a_model_is_asked(self, tmp_path, monkeypatch, capsys, arguments, message):

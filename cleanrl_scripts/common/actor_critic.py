@@ -18,14 +18,14 @@ class ActorCritic:
     Actor and critic go through one batched product a layer; of the critic's outputs only the first is used.
     """
 
-    def __init__(self, observation_space: gym.Space, action_space: gym.Space, rng: np.random.Generator, device="cpu"):
+    def __init__(self, observation_space: gym.Space, action_space: gym.Space, rng: np.random.Generator, device: torch.device):
         assert observation_space.shape is not None
         self.policy = distribution(action_space)  # pyright: ignore[reportArgumentType]
         self.images = len(observation_space.shape) == 3
         self.observation_shape = observation_space.shape if self.images else (math.prod(observation_space.shape),)
         self.observations, self.returns = RunningMeanStd(*(() if self.images else self.observation_shape)), RunningMeanStd()
         self.is_frozen = False  # whether the normaliser of observations has stopped learning
-        self.device = torch.device(device)
+        self.device = device
         self.log_std = nn.Parameter(torch.zeros(self.policy.size if self.policy.shape else 0, device=device))
         if self.images:
             self.network = ConvNet(self.observation_shape[0], self.policy.size + 1, rng).to(device)

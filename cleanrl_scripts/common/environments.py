@@ -1,5 +1,6 @@
 """Environments as the scripts train on them: made, recorded, their observations vectors or images."""
 
+import warnings
 from pathlib import Path
 
 import gymnasium as gym
@@ -17,6 +18,8 @@ def make_env(args: RunArgs, video_dir: Path | None = None) -> gym.Env:
         UserError: Gymnasium cannot make it, or cannot render it
     """
     options: dict = {"render_mode": "rgb_array"} if video_dir else {}
+    # The papers' results are on v4; gymnasium warns that there is a v5.
+    warnings.filterwarnings("ignore", message=".*is out of date", category=DeprecationWarning)
     try:
         env = gym.make(args.env_id, disable_env_checker=True, **options)
         if video_dir:
@@ -29,6 +32,13 @@ def make_env(args: RunArgs, video_dir: Path | None = None) -> gym.Env:
         option = " --capture-video" if video_dir else ""
         raise UserError(f"--env-id {args.env_id}{option}: {type(error).__name__}: {error}") from None
     return env
+
+
+def make_flat_env(args: RunArgs, video_dir: Path | None = None) -> gym.Env:
+    """An environment for PPO: native actions, observations that are vectors or images."""
+    env = make_env(args, video_dir)
+    refuse_action_space(args.env_id, "this PPO", env.action_space, discrete=True, bounded=False)
+    return flattened(env, args.env_id, images=True)
 
 
 def flattened(env: gym.Env, env_id: str, images: bool = False) -> gym.Env:

@@ -97,7 +97,7 @@ class _MLP(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, flat: Tensor, network: MLP, first: int, *inputs: Tensor) -> Tensor:
-        columns = torch.cat([x.mT for x in inputs]) if len(inputs) > 1 else inputs[0].mT
+        columns = inputs[0].mT if len(inputs) == 1 else torch.cat([x.mT for x in inputs])
         (weight, bias), *layers = network._views()[first]
         hidden = torch.baddbmm(bias, weight, columns.expand(first, -1, -1))
         activations = [columns]
@@ -191,10 +191,13 @@ class Adam:
             if max_grad_norm < math.inf:
                 norm = math.sqrt(sum(float(torch.dot(g.view(-1), g.view(-1))) for g in gradients))
                 if norm > max_grad_norm:
-                    torch._foreach_mul_(gradients, max_grad_norm / (norm + 1e-6))
-            torch._foreach_add_(self.steps, 1)  # the kernel reads them, and would divide by 0
-            torch._fused_adam_(  # pyright: ignore[reportPrivateImportUsage]
-                self.parameters, gradients, self.means, self.squares, [], self.steps, lr=learning_rate, beta1=0.9,
+                    for gradient in gradients:
+                        gradient.mul_(max_grad_norm / (norm + 1e-6))
+            for steps in self.steps:
+                steps += 1  # the kernel reads it, and would divide by 0
+            torch._fused_adam_(  # pyright: ignore[reportPrivateImportUsage, reportCallIssue]
+                self.parameters, gradients,  # pyright: ignore[reportArgumentType]
+                self.means, self.squares, [], self.steps, lr=learning_rate, beta1=0.9,
                 beta2=0.999, weight_decay=0.0, eps=self.eps, amsgrad=False, maximize=False,
             )  # fmt: skip
 

@@ -130,12 +130,14 @@ def expert_prior(path: str, env_id: str, observation_space: gym.Space, action_sp
         saved = torch.load(path, map_location="cpu", weights_only=True)
         trained_on = saved["env_id"]
         if "agent" in saved:
-            agent = ActorCritic(gym.spaces.flatten_space(observation_space), action_space, np.random.default_rng())
+            agent = ActorCritic(
+                gym.spaces.flatten_space(observation_space), action_space, np.random.default_rng(), torch.device("cpu")
+            )
             sizes = saved["agent"]["sizes"]
             if sizes == agent.network.sizes:
                 agent.load_state_dict(saved["agent"])
 
-            def act(observation):
+            def expert(observation):
                 action = agent.act(observation)
                 return {action} if isinstance(action, int) else action
 
@@ -144,7 +146,7 @@ def expert_prior(path: str, env_id: str, observation_space: gym.Space, action_sp
             network.flat.data.copy_(saved["actor"])
             space: Any = action_space
 
-            def act(observation):
+            def expert(observation):
                 x = np.tanh(network.numpy(observation.astype(np.float32)[None])[0, 0])
                 return to_native(x.reshape(space.shape), space.low, space.high)
 
@@ -157,4 +159,4 @@ def expert_prior(path: str, env_id: str, observation_space: gym.Space, action_sp
         raise UserError(
             f"--prior expert:{path} maps {sizes[0]} numbers to {sizes[-1]}; the environment needs {needed[0]} to {needed[1]}"
         )
-    return lambda observation: act(np.asarray(flatten(observation_space, observation)))
+    return lambda observation: expert(np.asarray(flatten(observation_space, observation)))

@@ -18,7 +18,7 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 
 from llmwrappers.llm_action_mask import LLMActionMask
-from llmwrappers.prior_input import native_action
+from llmwrappers.prior_input import native_action, read_prior_input
 from llmwrappers.priors import PriorPolicy
 
 RULE = (
@@ -66,21 +66,25 @@ class Measurement:
 
 
 class Step(NamedTuple):
-    """One step of an episode: what the policy saw, what was executed, and what came of it."""
+    """One step of an episode: what was observed, what the policy was handed, what was executed, and what came of it."""
 
     observation: Any
+    handed: Any
     info: dict[str, Any]
     action: Any
     reward: float
     terminated: bool
     truncated: bool
+    next_observation: Any
     next_info: dict[str, Any]
     seconds: float | None
     fault: str
 
 
-def play(env: gym.Env, policy: PriorPolicy, seed: int) -> Iterator[Step]:
+def play(env: gym.Env, policy: PriorPolicy, seed: int, prior_input: str | None = None) -> Iterator[Step]:
     """Plays one seeded episode with a policy alone, and yields each step as it is made.
+
+    The policy is handed the observation, or what ``prior_input`` says (see LLMActionMask).
 
     On a Discrete space, where a prior returns the allowed actions, one of them is drawn: uniformly, from a stream of its
     own that ``seed`` seeds. Where the policy faults, the middle of the Box or any action of the Discrete space is executed.
@@ -111,9 +115,10 @@ def play(env: gym.Env, policy: PriorPolicy, seed: int) -> Iterator[Step]:
     done = False
     while not done:
         seconds.clear()
+        # An environment may write into what it has returned, and a policy into what it is given.
+        observation, handed = copy.deepcopy((observation, read_prior_input(env, prior_input, observation, info)))
         try:
-            # A policy may write into what it is given.
-            answer, fault = act(copy.deepcopy(observation)), ""
+            answer, fault = act(copy.deepcopy(handed)), ""
         except Exception as error:
             answer, fault = None, f"{type(error).__name__}: {error}"
         if isinstance(space, Box):
@@ -123,7 +128,9 @@ def play(env: gym.Env, policy: PriorPolicy, seed: int) -> Iterator[Step]:
             action = int(space.start + rng.choice(space.n if answer is None else answer))
         next_observation, reward, terminated, truncated, next_info = env.step(copy.copy(action))
         spent = seconds[0] if seconds else None
-        yield Step(observation, info, action, float(reward), terminated, truncated, next_info, spent, fault)
+        yield Step(
+            observation, handed, info, action, float(reward), terminated, truncated, next_observation, next_info, spent, fault
+        )
         observation, info, done = next_observation, next_info, terminated or truncated
 
 

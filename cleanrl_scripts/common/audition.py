@@ -1,0 +1,175 @@
+"""audition: finds the prior that is to teach; Teacher: a prior that plays by itself and says what it would do anywhere."""
+
+import copy
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import scipy.stats
+from gymnasium.spaces import Box, Discrete
+
+from cleanrl_scripts.common.errors import UserError
+from cleanrl_scripts.common.priors_of_arms import PriorArgs
+from llmwrappers import LLMActionMask, PriorPolicy
+from llmwrappers.prior_input import native_action, read_prior_input
+from llmwrappers.priors.measurement import play, random_actions
+
+
+@dataclass
+class Episode:
+    """An episode, whoever played it: what a prior was handed and the agent observed in each state, and the rewards."""
+
+    handed: list[Any] = field(default_factory=list)
+    observations: list[np.ndarray] = field(default_factory=list)
+    rewards: list[float] = field(default_factory=list)
+    terminated: bool = False
+    last_observation: np.ndarray = field(default_factory=lambda: np.empty(0))
+    faults: int = 0
+
+    @property
+    def episodic_return(self) -> float:
+        return sum(self.rewards)
+
+    def add(self, handed: Any, observation: np.ndarray, reward: float) -> None:
+        """Takes in a step; copies, for environments may write into what they return."""
+        self.handed.append(copy.deepcopy(handed))
+        self.observations.append(np.array(observation))
+        self.rewards.append(float(reward))
+
+    def end(self, last_observation: np.ndarray, terminated: bool) -> None:
+        """Takes in how it ended."""
+        self.last_observation, self.terminated = np.array(last_observation), terminated
+
+    def returns(self, gamma: float, scale: float, last_value: float) -> np.ndarray:
+        """Discounted returns of every step, the rewards scaled; where time cut the episode off it goes on with a value."""
+        returns, value = [], 0.0 if self.terminated else last_value
+        for reward in reversed(self.rewards):
+            value = reward * scale + gamma * value
+            returns.append(value)
+        return np.array(returns[::-1], np.float32)
+
+
+class Teacher:
+    """A prior on an environment of raw observations and native actions.
+
+    Args:
+        observe: a raw observation -> what the agent observes
+        prior_input: what the prior is handed, if not the raw observation (see LLMActionMask)
+    """
+
+    def __init__(self, env: gym.Env, policy: PriorPolicy, observe: Callable, prior_input: str | None, radius: float):
+        self.env, self.policy, self.observe, self.prior_input = env, policy, observe, prior_input
+        self.mask = LLMActionMask(env, policy, radius, mapping="project", prior_input=prior_input)
+        read_prior_input(env, prior_input, *env.reset(seed=0))  # a key that no info has is found here
+
+    def play(self, seed: int) -> Episode:
+        """An episode of the prior alone; where it fails, the middle of a Box or a random action is played."""
+        episode = Episode()
+        for step in play(self.env, self.policy, seed, self.prior_input):
+            episode.add(step.handed, self.observe(step.observation), step.reward)
+            episode.faults += bool(step.fault)
+        episode.end(self.observe(step.next_observation), step.terminated)  # pyright: ignore[reportPossiblyUnbound]
+        return episode
+
+    def advice(self, handed: Any) -> np.ndarray:
+        """What it would do, (action_dim,) native; on a Discrete space the share of each action; NaN where it fails."""
+        space, handed = self.env.action_space, copy.deepcopy(handed)  # a prior may write into what it is given
+        try:
+            if isinstance(space, Discrete):
+                allowed = self.mask.allowed_actions(handed)
+                return (allowed / allowed.sum()).astype(np.float32)
+            assert isinstance(space, Box)
+            return native_action(self.policy(handed), space.low, space.high).ravel().astype(np.float32)
+        except Exception:
+            return np.full(int(space.n) if isinstance(space, Discrete) else int(np.prod(space.shape or ())), np.nan, np.float32)
+
+
+CHANCE, NOTHING = "random actions", "doing nothing"
+
+
+def contestants(env: gym.Env, priors: dict[str, PriorPolicy], observe: Callable, args: PriorArgs) -> dict[str, Teacher]:
+    """The priors as teachers, with random actions and, on a Box, doing nothing beside them.
+
+    Raises:
+        UserError: an environment whose actions no mask can confine, or without the ``--prior-input``
+    """
+    space = env.action_space
+    policies: dict[str, PriorPolicy] = {CHANCE: random_actions(space, args.seed)}
+    if isinstance(space, Box):
+        policies[NOTHING] = lambda _: (space.low + space.high) / 2
+    try:
+        return {
+            name: Teacher(env, policy, observe, args.prior_input, args.radius) for name, policy in (policies | priors).items()
+        }
+    except (ValueError, TypeError) as error:
+        raise UserError(f"--env-id {args.env_id} --prior {args.prior}: {error}") from None
+
+
+@dataclass
+class Audition:
+    """What came of an audition: all episodes, the name of the prior that teaches ("" for none), and a sentence on why.
+
+    ``beats_nothing``: whether it also returned more than doing nothing, by more than chance; if not, it has much to learn.
+    """
+
+    played: dict[str, list[Episode]]
+    teacher: str
+    verdict: str
+    beats_nothing: bool = False
+
+
+def audition(teachers: dict[str, Teacher], clone_steps: int, rng: np.random.Generator) -> Audition:
+    """Finds the prior that teaches: the one with the highest mean return, if chance does not explain it.
+
+    Each plays an episode; then the one in front and random actions go on until they have played three, or two once 60 % of
+    ``clone_steps`` are gone. A prior that fails once is out. Chance: Student's test, one-sided, 5 %; doing nothing, which is
+    the same every time but for the start, is taken as it was once.
+
+    Args:
+        teachers: what ``contestants`` gave
+    """
+
+    def play(name: str) -> Episode:
+        return teachers[name].play(seed=int(rng.integers(2**31)))
+
+    def returns(name: str) -> list[float]:
+        return [episode.episodic_return for episode in played[name]]
+
+    played = {name: [play(name)] for name in teachers}
+    bars = [name for name in teachers if name in (CHANCE, NOTHING)]
+    while faultless := [name for name in teachers if name not in bars and not any(e.faults for e in played[name])]:
+        best = max(faultless, key=lambda name: np.mean(returns(name)))
+        rarest = min(best, CHANCE, key=lambda name: len(played[name]))
+        steps = sum(len(episode.rewards) for episodes in played.values() for episode in episodes)
+        if len(played[rarest]) >= (2 if steps >= 0.6 * clone_steps else 3):
+            break
+        played[rarest].append(play(rarest))
+    else:
+        return Audition(played, "", "All priors failed: the agent is PPO alone.")
+    found = [f"{best} returned {np.mean(returns(best)):.1f} ({len(played[best])} episodes)"]
+    found += [f"{name} {np.mean(returns(name)):.1f}" for name in bars]
+    beaten = [name for name in bars if exceeds(returns(best), returns(name))]
+    if CHANCE not in beaten:
+        why = f"No prior returned more than chance explains ({', '.join(found)}): the agent is PPO alone."
+        return Audition(played, "", why)
+    more = "" if NOTHING in beaten or NOTHING not in bars else " It explores more than a copy of a good prior would."
+    return Audition(played, best, f"The agent begins as a copy of {best}: {', '.join(found)}.{more}", NOTHING in beaten)
+
+
+def exceeds(returns: list[float], others: list[float]) -> bool:
+    """Whether the mean of some returns is above that of others, or above one value, by more than chance explains.
+
+    Example:
+        >>> exceeds([5.0, 7.0], [1.0, 2.0]), exceeds([5.0, 7.0], [1.0, 5.0]), exceeds([5.0, 5.1], [1.0])
+        (True, False, True)
+    """
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # a policy may return the same every time
+        if len(others) == 1:
+            p_value = float(scipy.stats.ttest_1samp(returns, others[0], alternative="greater").pvalue)
+        else:
+            p_value = float(scipy.stats.ttest_ind(returns, others, alternative="greater").pvalue)
+    return float(np.mean(returns)) > float(np.mean(others)) if math.isnan(p_value) else p_value < 0.05

@@ -1,0 +1,152 @@
+"""comparison.json: what was asked for in a folder, with which versions, and what each run took and said at its end."""
+
+import contextlib
+import importlib.metadata
+import itertools
+import json
+import platform
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from cleanrl_scripts.common.errors import UserError
+from cleanrl_scripts.common.files import write_atomically
+from cleanrl_scripts.comparison.curves import Evaluation, curves_of
+from cleanrl_scripts.comparison.runs import Run, by_name, different, in_a_path, refuse_other_arguments, usual_flags
+
+
+@contextlib.contextmanager
+def its_turn(output: Path) -> Iterator[None]:
+    """Waits until no other compare.py is at this place in the same folder: each adds to what the other wrote."""
+    try:
+        import fcntl
+    except ImportError:  # on Windows, where nothing is trained
+        yield
+        return
+    try:
+        (output / "runs").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"--output {output}: cannot write there ({error.strerror})") from None
+    with open(output / "runs" / ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def description_of(folder: Path) -> dict:
+    path = folder / "comparison.json"
+    try:
+        return json.loads(path.read_text()) if path.exists() else {}
+    except ValueError as error:
+        raise UserError(f"{path} is damaged: {error}") from None
+
+
+def write(description: dict, output: Path) -> None:
+    write_atomically(output / "comparison.json", json.dumps(description, indent=2) + "\n")
+
+
+def versions() -> dict[str, str | None]:
+    installed = {package.name: package.version for package in importlib.metadata.distributions()}
+    packages = ("llmwrappers", "numpy", "torch", "gymnasium", "mujoco")
+    return {"python": platform.python_version(), **{package: installed.get(package) for package in packages}}
+
+
+def describe(asked: dict, runs: list[Run], external: list[Evaluation], output: Path) -> None:
+    """Writes what is asked for; refuses a folder that holds another comparison, and imported curves of its arms."""
+    with its_turn(output):
+        before, curves = description_of(output), curves_of(output)
+        trained = {*before.get("arms", ()), *(folder.name for folder in output.glob("runs/*/*"))}
+        if imported := sorted({e.arm for e in curves} & set(asked["arms"]) - trained):
+            where = f"{output / 'curves.csv'} has it from --from-csv or --from-wandb"
+            raise UserError(f"--arms {imported[0]}: {where}; give the arm another name")
+        now = {**asked, "versions": versions()}
+        if before and (curves or any(output.glob("runs/*/*/*/*/args.json"))):
+            now = added(before, now, output)
+        for run in runs:
+            refuse_other_arguments(run)
+        if taken := [e for e in external if e.arm in now["arms"]]:
+            raise UserError(f"{taken[0].source}: {taken[0].arm} is an arm that is trained here; give the curves another name")
+        write({**now, "command": command(now, output)}, output)
+
+
+def added(before: dict, now: dict, output: Path) -> dict:
+    """Environments, arms and seeds may be added to a comparison that has runs; all else is the same.
+
+    The baseline is the first arm, and stays it unless a command names another before it.
+    """
+    if "commit" in before:
+        raise UserError(f"the comparison in {output} was made at commit {before['commit']}; give another --output")
+    if other := different(constant(now), constant(before)):
+        raise UserError(f"{other[0]}: the comparison in {output} has {other[1]}; give another --output")
+    for arm in now["arms"].keys() & before["arms"].keys():
+        given, had = (shlex.join(description["arms"][arm]) for description in (now, before))
+        if given != had:
+            raise UserError(f"--arms {arm}={given}: the comparison in {output} has {had}; give the arm another name")
+    if changed := [f"{name} {version}" for name, version in before["versions"].items() if now["versions"].get(name) != version]:
+        print("note: this comparison began with other versions:", ", ".join(changed))
+    is_moved = next(iter(before["arms"])) in list(now["arms"])[1:]
+    merged = {
+        "env_ids": list(dict.fromkeys([*before["env_ids"], *now["env_ids"]])),
+        "arms": now["arms"] | before["arms"] if is_moved else before["arms"] | now["arms"],
+        "seeds": sorted({*before["seeds"], *now["seeds"]}),
+        "threshold": before["threshold"] if now["threshold"] is None else now["threshold"],
+    }
+    for name in ("from_csv", "from_wandb"):
+        merged[name] = list(dict.fromkeys([*before.get(name, ()), *now[name]]))
+    return before | now | merged | {"versions": before["versions"]}
+
+
+def constant(description: dict) -> dict[str, str]:
+    """The flags that are one for all of a comparison."""
+    flags = {"--script": Path(description["script"]).name, "--total-timesteps": str(description["total_timesteps"])}
+    expert_models = description["expert_models"]
+    return flags | ({"--expert-models": expert_models} if expert_models else {}) | by_name(description["flags"])
+
+
+def command(description: dict, output: Path) -> list[str]:
+    """What trains all of a comparison from the beginning, however many commands it grew by."""
+    script, seeds = description["script"], description["seeds"]
+    arms = [
+        name if flags == usual_flags(name, script) else f"{name}={shlex.join(flags)}"
+        for name, flags in description["arms"].items()
+    ]
+    is_range = seeds == list(range(seeds[0], seeds[-1] + 1)) and len(seeds) > 1
+    words = ["cleanrl_scripts/compare.py", "--script", script, "--env-ids", *description["env_ids"], "--arms", *arms]
+    words += ["--seeds", f"{seeds[0]}-{seeds[-1]}" if is_range else ",".join(map(str, seeds))]
+    words += ["--total-timesteps", str(description["total_timesteps"]), *description["flags"]]
+    for name in ("expert_models", "threshold"):
+        if description[name] is not None:
+            words += [f"--{name.replace('_', '-')}", str(description[name])]
+    words += ["--output", str(output)]
+    for name in ("from_csv", "from_wandb"):
+        if description[name]:
+            words += [f"--{name.replace('_', '-')}", *description[name]]
+    return words
+
+
+def finished_runs(output: Path) -> list[Run]:
+    """All finished runs of a comparison, also those that this command does not name."""
+    description, runs = description_of(output), []
+    for env_id, arm, seed in itertools.product(*(description[name] for name in ("env_ids", "arms", "seeds"))):
+        folder = output / "runs" / in_a_path(env_id) / arm / str(seed)
+        runs.append(Run(env_id, arm, seed, description["total_timesteps"], folder, Path(description["script"]), ()))
+    return [run for run in runs if run.is_finished]
+
+
+def record_runs(output: Path, runs: list[Run], left_out: dict[Run, str]) -> None:
+    """Notes what each run took, was made with and said at its end, for its folder is not kept."""
+    description = description_of(output)
+    for run in runs:
+        assert run.run_dir is not None
+        summary, made = (json.loads((run.run_dir / name).read_text()) for name in ("summary.json", "args.json"))
+        others = {name: v for name, v in made.get("versions", {}).items() if v != description["versions"].get(name)}
+        note = {
+            "hours": round(summary["seconds"] / 3600, 3) if "seconds" in summary else None,
+            "commit": made.get("git_commit"),
+            "versions": others or None,
+            "verdict": summary.get("verdict"),
+            "left_out": left_out.get(run),
+        }
+        note = {name: value for name, value in note.items() if value is not None}
+        description.setdefault("runs", {}).setdefault(run.env_id, {}).setdefault(run.arm, {})[str(run.seed)] = note
+    if runs:
+        write(description, output)

@@ -1,0 +1,95 @@
+"""table.md, the figures and index.html of a folder that holds curves.csv."""
+
+import html
+import io
+import itertools
+import shlex
+from pathlib import Path
+
+import matplotlib
+
+from cleanrl_scripts.common.files import write_atomically
+from cleanrl_scripts.comparison.curves import from_csv
+from cleanrl_scripts.comparison.description import description_of
+from cleanrl_scripts.comparison.figures import STYLE, curves_figure, summary_figure
+from cleanrl_scripts.comparison.tables import Report, amount, explanation, make_report, markdown
+
+
+def html_page(report: Report, name: str, description: dict, figures: dict[str, str]) -> str:
+    """One file that needs no other."""
+    parts = []
+    for title, header, rows in report.tables:
+        head = "".join(f"<th>{html.escape(cell)}</th>" for cell in header)
+        body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>\n" for row in rows)
+        parts.append(f"<h2>{html.escape(title)}</h2>\n<table><tr>{head}</tr>\n{body}</table>\n")
+    drawn = "\n".join(f"<figure>{svg[svg.index('<svg') :]}</figure>" for svg in figures.values())
+    notes = "".join(f"<li>{html.escape(note)}</li>\n" for note in report.notes)
+    notes = f"<h2>To know</h2>\n<ul>{notes}</ul>" if notes else ""
+    how = ""
+    if command := description.get("command"):
+        commit = description.get("commit")
+        since = f"<p>At commit {html.escape(commit)}: the scripts no longer take these arguments.</p>\n" if commit else ""
+        how = f"<h2>Command</h2>\n{since}<pre>{html.escape(f'python {shlex.join(command)}')}</pre>"
+    return f"""<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>{html.escape(name)}</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<style>
+body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #222 }}
+table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; display: block; overflow-x: auto }}
+th, td {{ text-align: right; padding: .25rem .7rem; border-bottom: 1px solid #ddd }}
+th {{ vertical-align: bottom }} th:first-child, td:first-child {{ text-align: left }}
+figure {{ margin: 1.5rem 0 }} svg {{ max-width: 100%; height: auto }}
+pre {{ white-space: pre-wrap; background: #f4f4f4; padding: .7rem }}
+</style></head><body>
+<h1>{html.escape(name)}</h1>
+{drawn}
+{"".join(parts)}
+{notes}
+<h2>How to read it</h2>
+{"".join(f"<p>{html.escape(sentence)}</p>" for sentence in explanation(report))}
+{how}
+</body></html>
+"""
+
+
+def cost(description: dict, runs: int) -> list[str]:
+    """What the runs have cost, as far as it is known: a note, or none."""
+    environments = description.get("runs", {}).values()
+    notes = [(arm, note) for arms in environments for arm, seeds in arms.items() for note in seeds.values()]
+    hours = {arm: [note["hours"] for of, note in notes if of == arm and "hours" in note] for arm in description.get("arms", ())}
+    every = [value for values in hours.values() for value in values]
+    if not every:
+        return []
+    known, length = len(every), description["total_timesteps"]
+    each = ", ".join(f"{arm} {amount(sum(hours[arm]) / len(hours[arm]))}" for arm in hours if hours[arm])
+    note = f"Cost: {known} runs of {length:,} steps, {known * length:,} in all, took {amount(sum(every))} hours"
+    note += f" (a run: {each})."
+    return [note if known == runs else f"{note} The hours of the other {runs - known} are not known."]
+
+
+def write_report(folder: Path, threshold: float | None) -> Report:
+    description = description_of(folder)
+    threshold = description.get("threshold") if threshold is None else threshold
+    evaluations = from_csv(folder / "curves.csv", ())
+    seen = {(e.env_id, e.arm, e.seed) for e in evaluations}
+    names = [description.get(name, []) for name in ("env_ids", "arms", "seeds")]
+    missing: dict[str, list[str]] = {}
+    for env_id, arm, seed in itertools.product(*names):
+        if (env_id, arm, seed) not in seen:
+            run = description.get("runs", {}).get(env_id, {}).get(arm, {}).get(str(seed), {})
+            why = f"Left out, which may flatter its arm ({run['left_out']})" if "left_out" in run else "Not finished"
+            missing.setdefault(why, []).append(f"{env_id} {arm} seed {seed}")
+    notes = [f"{why}: {', '.join(runs)}." for why, runs in missing.items()]
+    report = make_report(evaluations, description.get("arms", ()), threshold, notes)
+    report.notes += cost(description, len(seen))
+    write_atomically(folder / "table.md", markdown(report))
+    figures: dict[str, str] = {}
+    for name, figure in (("curves", curves_figure(report)), ("summary", summary_figure(report))):
+        for kind, metadata in (("png", {}), ("svg", {"Date": None})):
+            data = io.BytesIO()
+            with matplotlib.rc_context(STYLE):
+                figure.savefig(data, format=kind, metadata=metadata)
+            write_atomically(folder / f"{name}.{kind}", data.getvalue())
+        figures[name] = data.getvalue().decode()
+    write_atomically(folder / "index.html", html_page(report, folder.name, description, figures))
+    return report

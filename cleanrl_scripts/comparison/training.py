@@ -1,0 +1,168 @@
+"""train: starts what is not finished, in order, an expert's runs when it is there; Display: where they are, by their logs."""
+
+import json
+import math
+import os
+import re
+import shutil
+import sys
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import IO
+
+from cleanrl_scripts.common.errors import UserError
+from cleanrl_scripts.common.files import write_atomically
+from cleanrl_scripts.comparison.pools import LocalPool, RayPool
+from cleanrl_scripts.comparison.runs import EXPERT, Run
+
+
+def tail(path: Path, size: int = 4000) -> str:
+    """The end of a text file."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, path.stat().st_size - size))
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def status(run: Run) -> tuple[int, str, float]:
+    """The step, the latest return and the steps a second, by the lines of a run's log."""
+    step, latest, rate = 0, "", 0.0
+    line = r"global_step (\d+)/\d+  return (\S+)  SPS (\d+)|eval at global_step (\d+): return (\S+)"
+    for match in re.finditer(line, tail(run.log)):
+        step, latest = int(match[1] or match[4]), match[2] or match[5]
+        rate = float(match[3] or rate)
+    return step, latest, rate
+
+
+class Display:
+    """One live line a run and one for all; where there is no terminal, a block now and then."""
+
+    def __init__(self, runs: list[Run], stream: IO[str]):
+        self.runs, self.stream, self.is_live = runs, stream, stream.isatty()
+        self.drawn, self.last = 0, -math.inf
+
+    def print(self, text: str) -> None:
+        self.erase()
+        print(text, file=self.stream, flush=True)
+        self.last = -math.inf if self.is_live else self.last
+
+    def erase(self) -> None:
+        if self.drawn:
+            self.stream.write(f"\x1b[{self.drawn}F\x1b[J")
+            self.drawn = 0
+
+    def update(self, running: list[Run], waiting: list[Run], failed: int) -> None:
+        """Draws, if it is time to."""
+        if time.monotonic() - self.last < (1 if self.is_live else 30):
+            return
+        self.last = time.monotonic()
+        lines, width = [], max(len(run.name) for run in self.runs)
+        steps_left, rates, longest = sum(run.total_timesteps for run in waiting), 0.0, 0.0
+        for run in running:
+            step, latest, rate = status(run)
+            steps_left, rates = steps_left + run.total_timesteps - step, rates + rate
+            line = f"{run.name:<{width}}  {step:>9,}/{run.total_timesteps:,}  return {latest:>9}"
+            if rate:
+                left = (run.total_timesteps - step) / rate
+                longest = max(longest, left)
+                line += f"  SPS {rate:5.0f}  left {timedelta(seconds=int(left))}"
+            lines.append(line)
+        finished = len(self.runs) - len(running) - len(waiting) - failed
+        left = f", left {timedelta(seconds=int(max(longest, steps_left / rates)))}" if rates else ""
+        failures = f", {failed} failed" if failed else ""
+        counts = f"{finished} of {len(self.runs)} runs finished, {len(running)} running, {len(waiting)} wait"
+        lines.append(f"{counts}{failures}{left}")
+        if self.is_live:
+            columns, rows = shutil.get_terminal_size()
+            lines = [line[: columns - 1] for line in lines[-(rows - 1) :]]
+        self.erase()
+        self.stream.write("".join(line + "\n" for line in lines))
+        self.stream.flush()
+        self.drawn = len(lines) if self.is_live else 0
+
+
+def final_return(run_dir: Path) -> float:
+    return json.loads((run_dir / "summary.json").read_text())["eval/episodic_return"]
+
+
+def choose_expert(run: Run, model: Path) -> str:
+    """Keeps the model of the environment's best run of EXPERT; returns what is in the way."""
+    if model.exists():
+        return ""
+    finished = sorted(path.parent for path in (run.folder.parents[1] / EXPERT).glob("*/*/summary.json"))
+    kept = [folder for folder in finished if (folder / "model.pt").exists() and math.isfinite(final_return(folder))]
+    if not kept:
+        return f"there is no finished run of `{EXPERT}` with a model.pt, which the expert would be; give --expert-models"
+    model.parent.mkdir(exist_ok=True)
+    write_atomically(model, (max(kept, key=final_return) / "model.pt").read_bytes())
+    return ""
+
+
+def train(runs: list[Run], output: Path, jobs: int | None, ray: str | None) -> int:
+    """Trains what is not finished; returns how many runs failed."""
+    waiting = [run for run in runs if not run.is_finished]
+    if not waiting:
+        print("all runs are finished; nothing to train")
+        return 0
+    jobs = jobs or (len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1)
+    pool = RayPool(ray, output) if ray else LocalPool(jobs)
+    where = f"on the Ray cluster {ray}" if ray else f"{jobs} at a time"
+    print(f"training {len(waiting)} of {len(runs)} runs, {where}, in {output}", flush=True)
+    display = Display(runs, sys.stdout)
+    failed: set[Run] = set()
+    refused: set[tuple[str, str]] = set()  # environments and arms
+    # Until one run has begun, none is started beside it: a mistake in the command is then one failure, not one a run.
+    has_begun = any(run.run_dir for run in runs)
+
+    def waits_for_others(run: Run) -> bool:
+        """Whether the runs of which one is its expert are still to end."""
+        if run.expert is None or run.expert.exists():
+            return False
+        return any((other.env_id, other.arm) == (run.env_id, EXPERT) for other in (*waiting, *pool.running))
+
+    def fail(run: Run, reason: str, log: str = "") -> None:
+        failed.add(run)
+        display.print(f"failed: {run.name}: {reason}{log}")
+
+    try:
+        while waiting or pool.running:
+            for run in list(waiting):
+                if len(pool.running) >= pool.jobs or (pool.running and not has_begun):
+                    break
+                if waits_for_others(run):
+                    continue
+                if run.expert and (obstacle := choose_expert(run, run.expert)):
+                    waiting.remove(run)
+                    fail(run, obstacle)
+                elif pool.start(run):
+                    waiting.remove(run)
+            for run, problem in pool.ended():
+                if not problem and run.is_finished:
+                    assert run.run_dir is not None
+                    display.print(f"finished: {run.name}: return {final_return(run.run_dir):.1f}")
+                    continue
+                lines = "\n".join(tail(run.log).splitlines()[-12:])
+                if run.run_dir is None and not has_begun:
+                    raise UserError(f"the first run, {run.name}, did not start: {problem or 'it ended'}\n{lines}")
+                if run.run_dir is None and (run.env_id, run.arm) in refused:
+                    failed.add(run)
+                    continue
+                fail(run, problem or "it ended without a summary.json", f"; the end of {run.log}:\n{lines}")
+                if run.run_dir is None:
+                    refused.add((run.env_id, run.arm))
+            for run in [run for run in waiting if (run.env_id, run.arm) in refused]:
+                waiting.remove(run)
+                fail(run, "not started, for another seed was refused")
+            has_begun = has_begun or any(run.run_dir for run in runs)
+            display.update(list(pool.running), waiting, len(failed))
+            time.sleep(0.2)
+    except (KeyboardInterrupt, SystemExit):
+        display.print("stopped; the same command goes on from the last checkpoints")
+        raise
+    finally:
+        display.erase()
+        pool.close()
+    return len(failed)

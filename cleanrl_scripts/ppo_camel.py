@@ -1,0 +1,453 @@
+# PPO that begins as the policy that an LLM wrote: CAMEL's mask (arXiv 2502.11896) teaches CleanRL's PPO its first steps.
+#
+#   audition:  every candidate, random actions and doing nothing play an episode, the one in front and random actions some more;
+#              does it beat random actions by more than chance?  no: what follows is PPO alone
+#   clone, until clone_steps:  for every episode, played inside the mask around the teacher, ever less often
+#                  actor  <- what the teacher would do in every state so far, by whomever visited
+#                  critic <- the discounted returns of the teacher's and the agent's own episodes
+#              then the normaliser of observations is frozen, so that the networks stay what they have become; if the teacher
+#              does no better than doing nothing, its copy explores more
+#   PPO:       for every rollout
+#                  for every step:  a ~ policy(obs);  next_obs, reward = env.step(a);  store obs, a, log policy(a | obs), reward
+#                  advantages <- GAE;  for every epoch and minibatch: policy <- clipped objective, values <- clipped error
+#
+# With --prior none it is CleanRL's PPO from the first step to the last.
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import torch
+import tyro
+from gymnasium.spaces import Box
+
+from cleanrl_scripts.common.actor_critic import ActorCritic
+from cleanrl_scripts.common.arguments import check_env_id, check_ranges, resumed_args
+from cleanrl_scripts.common.audition import Episode, Teacher, audition, contestants
+from cleanrl_scripts.common.environments import make_flat_env, note_endless_episodes
+from cleanrl_scripts.common.errors import UserError, run_script
+from cleanrl_scripts.common.evaluation import evaluate
+from cleanrl_scripts.common.files import write_atomically
+from cleanrl_scripts.common.gae import gae
+from cleanrl_scripts.common.logger import Logger
+from cleanrl_scripts.common.networks import Adam
+from cleanrl_scripts.common.priors_of_arms import PRIOR_RANGES, PriorArgs, arm_name, check_prior, load_priors, prior_files
+from cleanrl_scripts.common.run_folder import (
+    checkpoint_of,
+    prepare_torch,
+    run_folder,
+    save_checkpoint,
+    serialize,
+    write_summary,
+)
+from llmwrappers import EpsilonMaskSchedule, to_normalized
+from llmwrappers.prior_input import read_prior_input
+from llmwrappers.priors import shipped_priors
+
+
+@dataclass
+class Args(PriorArgs):
+    exp_name: str = "ppo_camel"
+    """the name of this experiment"""
+    prior: str = "auto"
+    """auto: all the candidates shipped for env_id audition | auto:FOLDER: those in a folder | shipped (its default) | none |
+    random | a shipped prior's name | FILE.py | trusted:FILE.py | FOLDER | expert:MODEL.pt, or agent.pt of a PPO script"""
+
+    # The clone
+    clone_steps: int = 10_000
+    """steps until the agent is a copy of its prior, those of the audition included"""
+    clone_learning_rate: float = 1e-3
+    """the learning rate of the regression on the prior's actions and returns"""
+    clone_std: float = 0.2
+    """standard deviation of the copy's actions, as a fraction of half the action range"""
+    poor_std: float = 0.5
+    """the same if the prior returns no more than doing nothing: it has more to learn than to keep"""
+
+    # PPO
+    learning_rate: float = 3e-4
+    """the learning rate of the optimizer"""
+    num_envs: int = 1
+    """the number of environments"""
+    num_steps: int = 2048
+    """the number of steps to run in each environment per policy rollout"""
+    anneal_lr: bool = True
+    """toggle learning rate annealing for policy and value networks"""
+    gamma: float = 0.99
+    """the discount factor gamma"""
+    gae_lambda: float = 0.95
+    """the lambda for the general advantage estimation"""
+    num_minibatches: int = 32
+    """the number of mini-batches"""
+    update_epochs: int = 10
+    """the K epochs to update the policy"""
+    norm_adv: bool = True
+    """toggles advantages normalization"""
+    clip_coef: float = 0.2
+    """the surrogate clipping coefficient"""
+    clip_vloss: bool = True
+    """toggles whether or not to use a clipped loss for the value function, as per the paper"""
+    ent_coef: float = 0.0
+    """coefficient of the entropy"""
+    vf_coef: float = 0.5
+    """coefficient of the value function"""
+    max_grad_norm: float = 0.5
+    """the maximum norm for the gradient clipping"""
+    target_kl: float | None = None
+    """the target KL divergence threshold"""
+
+
+RANGES = {
+    "at least 0": ("ent_coef", "vf_coef"),
+    "at least 1": ("num_envs", "num_steps", "num_minibatches", "update_epochs", "clone_steps"),
+    "finite and above 0": ("learning_rate", "clone_learning_rate", "clone_std", "poor_std", "clip_coef", "max_grad_norm"),
+    "in [0, 1]": ("gamma", "gae_lambda"),
+}
+
+
+def parse_args(argv: list[str] | None = None) -> Args:
+    args = tyro.cli(Args, args=argv)
+    if args.resume is not None:
+        return resumed_args(args, argv, prior_files)
+    check_ranges(args, RANGES, PRIOR_RANGES)
+    check_env_id(args.env_id, f"priors are shipped for {', '.join(shipped_priors())}")
+    check_prior(args)
+    batch = args.num_envs * args.num_steps
+    if batch % args.num_minibatches:
+        raise UserError(
+            f"--num-minibatches {args.num_minibatches} must divide num_envs * num_steps = {args.num_envs} * {args.num_steps}"
+        )
+    least = batch + (args.clone_steps if args.prior != "none" else 0)
+    if args.total_timesteps < least:
+        parts = "num_envs * num_steps" + " + clone_steps" * (args.prior != "none")
+        raise UserError(f"--total-timesteps {args.total_timesteps} must be at least one rollout, {parts} = {least}")
+    return args
+
+
+# ----------------------------------------------------------------------------------------------------------- clone
+
+
+class Clone:
+    """Makes an agent the copy of a teacher, by DAgger (arXiv 1011.0686) with the mask's epsilon as its mixture.
+
+    Args:
+        std: deviation of the copy's actions, as a fraction of half the action range
+        own: episodes of the teacher, from which the critic learns, too
+        others: episodes of others, in whose states the teacher only says what it would do
+    """
+
+    def __init__(
+        self, args: Args, agent: ActorCritic, teacher: Teacher, std: float, own: list[Episode], others: list[Episode], rng
+    ):
+        self.args, self.agent, self.teacher, self.rng, self.own = args, agent, teacher, rng, list(own)
+        self.optimizer = Adam(list(agent.network.parameters()))
+        self.states: list[Episode] = []
+        self.advice: list[np.ndarray] = []
+        space = teacher.env.action_space
+        self.half_range = torch.ones(1)
+        if isinstance(space, Box):
+            self.half_range = torch.from_numpy((space.high - space.low).ravel() / 2).to(agent.device)
+            agent.log_std.data.copy_((std * self.half_range).log())
+        for episode in own:
+            self.scale_by(episode)
+        for episode in (*own, *others):
+            self.look_at(episode)
+        self.fit(epochs=5)
+
+    def look_at(self, episode: Episode) -> None:
+        """Asks the teacher what it would do in every state of an episode."""
+        self.states.append(episode)
+        self.advice += [self.teacher.advice(handed) for handed in episode.handed]
+        for observation in episode.observations:
+            self.agent.normalized(observation, update=True)
+
+    def play(self, env: gym.Env, most_steps: int) -> Episode:
+        """Plays an episode, or so many steps of one, in an environment that takes x in [-1, 1], and learns from it."""
+        episode, agent, space, done = Episode(), self.agent, self.teacher.env.action_space, False
+        raw_observation, info = env.reset(seed=int(self.rng.integers(2**31)))
+        while not done and len(episode.rewards) < most_steps:
+            handed = read_prior_input(env, self.args.prior_input, raw_observation, info)
+            observation = self.teacher.observe(raw_observation)
+            action = agent.act(observation, self.rng)
+            x = to_normalized(action, space.low, space.high) if isinstance(space, Box) else action
+            raw_observation, reward, terminated, truncated, info = env.step(x)
+            episode.add(handed, observation, float(reward))
+            done = terminated or truncated
+            episode.end(self.teacher.observe(raw_observation), terminated)
+        self.own.append(episode)
+        self.scale_by(episode)
+        self.look_at(episode)
+        self.unlearned_steps += len(episode.rewards)
+        if self.unlearned_steps >= self.args.clone_steps / 20:  # episodes may be short
+            self.fit(epochs=3)
+        return episode
+
+    def scale_by(self, episode: Episode) -> None:
+        """Lets the normaliser of rewards learn of an episode."""
+        discounted_return = 0.0
+        for reward in episode.rewards:
+            discounted_return = discounted_return * self.args.gamma + reward
+            self.agent.returns.update(discounted_return)
+
+    def finish(self) -> None:
+        """Freezes the normaliser and fits what it shows, so that the networks stay what they have become."""
+        self.agent.is_frozen = True
+        self.fit(epochs=30)
+
+    def fit(self, epochs: int) -> None:
+        """Epochs of minibatches: actor <- advice, critic <- returns; the learning rate falls to 0."""
+        args, agent = self.args, self.agent
+        observations = np.array([agent.normalized(o) for episode in self.states for o in episode.observations])
+        advice = np.array(self.advice)
+        advised = ~np.isnan(advice).any(axis=1)
+        observations, advice = (torch.from_numpy(array[advised]).to(agent.device) for array in (observations, advice))
+        for epoch in range(epochs):
+            returns = torch.from_numpy(self.returns()[advised]).to(agent.device)
+            for indices in torch.from_numpy(self.rng.permutation(len(observations))).to(agent.device).split(64):
+                outputs, values = agent(observations[indices])
+                if agent.policy.shape:
+                    actor_loss = ((outputs - advice[indices]) / self.half_range).square().mean()
+                else:  # cross-entropy with all that the teacher allows
+                    actor_loss = -(outputs.log_softmax(dim=1) * advice[indices]).sum(dim=1).mean()
+                # Where another policy than the agent's and the teacher's played, the return is unknown.
+                targets = torch.where(returns[indices].isnan(), values.detach(), returns[indices])
+                critic_loss = (values - targets).square().mean()
+                self.optimizer.step(actor_loss + critic_loss, args.clone_learning_rate * (1 - epoch / epochs))
+        self.unlearned_steps, self.loss = 0, float(actor_loss.detach())  # pyright: ignore[reportPossiblyUnbound]
+
+    def returns(self) -> np.ndarray:
+        """Discounted returns of every step in units of normalised rewards; NaN where another policy played."""
+        scale = float(self.agent.returns.inverse_std)
+        return np.concatenate(
+            [
+                episode.returns(self.args.gamma, scale, self.agent.value(episode.last_observation))
+                if any(episode is own for own in self.own)
+                else np.full(len(episode.rewards), np.nan, np.float32)
+                for episode in self.states
+            ]
+        )
+
+
+# ------------------------------------------------------------------------------------------------------------- PPO
+
+
+class PPO:
+    """Collects rollouts from environments played one after the other, and learns from them."""
+
+    def __init__(self, args: Args, envs: list[gym.Env], agent: ActorCritic, rng: np.random.Generator):
+        self.args, self.envs, self.agent, self.rng = args, envs, agent, rng
+        self.optimizer = Adam(agent.parameters, eps=1e-5)
+        steps, n = args.num_steps, len(envs)
+        dtype = np.uint8 if agent.images else np.float32
+        self.observations = np.zeros((steps, n, *agent.observation_shape), dtype)
+        self.actions = np.zeros((steps, n, *agent.policy.shape), agent.policy.dtype)
+        self.rewards, self.values = np.zeros((2, steps, n), np.float32)
+        self.dones = np.zeros((steps, n), bool)
+        self.current = np.zeros((n, *agent.observation_shape), dtype)
+        self.discounted_returns = [0.0] * n
+        self.metrics: dict[str, float] = {}
+
+    def reset(self) -> None:
+        """Begins new episodes everywhere, so that there is no state in the environments but what the seeds give them."""
+        for i in range(len(self.envs)):
+            self.reset_one(i)
+
+    def reset_one(self, i: int) -> None:
+        observation, _ = self.envs[i].reset(seed=int(self.rng.integers(2**31)))
+        self.current[i] = self.agent.normalized(observation, update=True)
+        self.discounted_returns[i] = 0.0
+
+    def collect(self) -> list[tuple[int, dict[str, float]]]:
+        """Fills the rollout; returns the metrics of the episodes that ended, and after how many steps of it each did."""
+        args, agent = self.args, self.agent
+        finished = []
+        for step in range(args.num_steps):
+            self.observations[step] = self.current
+            actions, self.values[step] = agent.sample(self.current, self.rng)
+            for i, env in enumerate(self.envs):
+                observation, reward, terminated, truncated, info = env.step(agent.policy.native(actions[i]))
+                reward = float(reward)
+                self.discounted_returns[i] = self.discounted_returns[i] * args.gamma + reward
+                agent.returns.update(self.discounted_returns[i])
+                self.rewards[step, i] = min(max(reward * float(agent.returns.inverse_std), -10.0), 10.0)
+                self.dones[step, i] = terminated or truncated
+                if terminated or truncated:
+                    if not terminated:  # the episode would have gone on
+                        self.rewards[step, i] += args.gamma * agent.value(observation)
+                    statistics = {
+                        "charts/episodic_return": info["episode"]["r"],
+                        "charts/episodic_length": info["episode"]["l"],
+                    }
+                    finished.append((step * len(self.envs) + i + 1, statistics))
+                    self.reset_one(i)
+                else:
+                    self.current[i] = agent.normalized(observation, update=True)
+            self.actions[step] = actions
+        return finished
+
+    def update(self, learning_rate: float) -> None:
+        """The epochs of one iteration."""
+        args, agent = self.args, self.agent
+        next_values = agent.numpy(self.current)[1]
+        advantages = gae(self.rewards, self.values, self.dones, next_values, args.gamma, args.gae_lambda)
+        arrays = [self.observations, self.actions, advantages, advantages + self.values, self.values]
+        batch = [torch.from_numpy(array.reshape(-1, *array.shape[2:])).to(agent.device) for array in arrays]
+        size = len(batch[0])
+        with torch.no_grad():
+            batch.append(torch.cat([self.log_probs(*rows) for rows in zip(*(t.split(2048) for t in batch[:2]), strict=True)]))
+        sums, count = torch.zeros(5), 0
+        for _ in range(args.update_epochs):
+            indices = torch.from_numpy(self.rng.permutation(size)).to(agent.device)
+            shuffled = [tensor[indices].split(size // args.num_minibatches) for tensor in batch]
+            for minibatch in zip(*shuffled, strict=True):
+                loss, losses = self.loss(*minibatch)
+                self.optimizer.step(loss, learning_rate, args.max_grad_norm)
+                sums += losses
+                count += 1
+            if args.target_kl is not None and losses[3] > args.target_kl:  # pyright: ignore[reportPossiblyUnbound]
+                break
+        names = ("policy_loss", "value_loss", "entropy", "approx_kl", "clipfrac")
+        self.metrics = {f"losses/{name}": value / count for name, value in zip(names, sums.tolist(), strict=True)}
+        errors, variance = batch[3] - batch[4], float(batch[3].var(unbiased=False))
+        self.metrics["losses/explained_variance"] = 1 - float(errors.var(unbiased=False)) / variance if variance else math.nan
+        self.metrics["charts/learning_rate"] = learning_rate
+
+    def log_probs(self, observations: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+        return self.agent.policy.log_prob(self.agent(observations)[0], self.agent.log_std, actions)
+
+    def loss(self, observations, actions, advantages, returns, old_values, old_log_probs) -> tuple[torch.Tensor, torch.Tensor]:
+        """The loss of a minibatch (PPO, arXiv 1707.06347, equations 7 and 9), and its parts with approx_kl and clipfrac."""
+        args, agent, policy = self.args, self.agent, self.agent.policy
+        outputs, values = agent(observations)
+        log_ratio = policy.log_prob(outputs, agent.log_std, actions) - old_log_probs
+        ratio = log_ratio.exp()
+
+        if args.norm_adv and len(advantages) > 1:
+            advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
+        clipped_ratio = ratio.clamp(1 - args.clip_coef, 1 + args.clip_coef)
+        policy_loss = torch.max(-advantages * ratio, -advantages * clipped_ratio).mean()
+
+        value_loss = (values - returns).square()
+        if args.clip_vloss:
+            clipped_values = old_values + (values - old_values).clamp(-args.clip_coef, args.clip_coef)
+            value_loss = torch.max(value_loss, (clipped_values - returns).square())
+        value_loss = 0.5 * value_loss.mean()
+
+        entropy = policy.entropy(outputs, agent.log_std)
+        loss = policy_loss - args.ent_coef * entropy + args.vf_coef * value_loss
+        with torch.no_grad():
+            approx_kl = (ratio - 1 - log_ratio).mean()
+            clipfrac = ((ratio - 1).abs() > args.clip_coef).float().mean()
+            return loss, torch.stack([policy_loss, value_loss, entropy, approx_kl, clipfrac]).cpu()
+
+
+# ------------------------------------------------------------------------------------------------------------ training
+
+
+def main(argv: list[str] | None = None) -> None:
+    args = parse_args(argv)
+    env = make_flat_env(args)
+    images = len(env.observation_space.shape or ()) == 3
+    prepare_torch(args.torch_deterministic, None if images else 1)
+    device = torch.device("cuda" if images and torch.cuda.is_available() and args.cuda else "cpu")
+    rng = np.random.default_rng(args.seed)  # every random number of the run but the environments' own
+    agent = ActorCritic(env.observation_space, env.action_space, rng, device)
+    raw_env = env.env if isinstance(env, gym.wrappers.FlattenObservation) else env
+    observe = env.observation if isinstance(env, gym.wrappers.FlattenObservation) else np.asarray
+    priors = load_priors(args, raw_env)
+    teachers = contestants(raw_env, priors, observe, args) if priors else {}
+    note_endless_episodes(env, args.env_id)
+    arm = arm_name(args)
+    with run_folder(args, arm, env, prior_files(args)) as run_dir:
+        eval_env = make_flat_env(args, run_dir / "videos" if args.capture_video else None)
+        envs: list[gym.Env] = [gym.wrappers.RecordEpisodeStatistics(make_flat_env(args)) for _ in range(args.num_envs)]
+        try:
+            train(args, PPO(args, envs, agent, rng), teachers, eval_env, run_dir, arm)
+        finally:
+            for env in (*envs, eval_env, raw_env):
+                env.close()
+
+
+def train(args: Args, ppo: PPO, teachers: dict[str, Teacher], eval_env: gym.Env, run_dir: Path, arm: str) -> None:
+    agent, rng, batch = ppo.agent, ppo.rng, args.num_envs * args.num_steps
+    global_step, start, verdict = 0, 0, ""
+    with checkpoint_of(run_dir, agent.device) as checkpoint:
+        if checkpoint:
+            global_step, start, verdict = (checkpoint[name] for name in ("global_step", "start", "verdict"))
+            agent.load_state_dict(checkpoint["agent"])
+            ppo.optimizer.load_state_dict(checkpoint["optimizer"])
+            rng.bit_generator.state = json.loads(checkpoint["rng"])
+    next_checkpoint = global_step + args.checkpoint_every
+    hardware = str(agent.device) if agent.images else "cpu, 1 thread"
+    with Logger(args, run_dir, arm, args.total_timesteps, hardware, checkpoint) as logger:
+
+        def evaluate_now() -> dict[str, float]:
+            returned = evaluate(eval_env, agent.act, args.seed, args.eval_episodes, f"step-{global_step}")
+            logger.log(global_step, {"eval/episodic_return": returned})
+            logger.print(f"eval at global_step {global_step}: return {returned:.1f}")
+            return {"eval/episodic_return": returned}
+
+        if not checkpoint:
+            evaluate_now()
+            if teachers:
+                start, verdict = begin(args, agent, teachers, rng, logger)
+                global_step = start
+                evaluate_now()
+        # A checkpoint is made where all episodes begin anew, with seeds of the run's own stream: then there is no state in the
+        # environments, and a run that resumes there does exactly what an uninterrupted run does.
+        ppo.reset()
+        total = start + (args.total_timesteps - start) // batch * batch
+        last_return = math.nan
+        while global_step < total:
+            learning_rate = args.learning_rate * (1.0 - global_step / total if args.anneal_lr else 1.0)
+            episodes = ppo.collect()
+            ppo.update(learning_rate)
+            for ended_after, metrics in episodes:
+                logger.log(global_step + ended_after, metrics)
+                last_return = metrics["charts/episodic_return"]
+            global_step += batch
+            logger.progress(global_step, last_return)
+            logger.log(global_step, {**ppo.metrics, "charts/SPS": logger.steps_per_second})
+            if global_step // args.eval_every > (global_step - batch) // args.eval_every and global_step < total:
+                evaluate_now()
+            if next_checkpoint <= global_step < total:
+                state = {"global_step": global_step, "start": start, "verdict": verdict, "agent": agent.state_dict()}
+                state |= {"optimizer": ppo.optimizer.state_dict(), "rng": json.dumps(rng.bit_generator.state)}
+                save_checkpoint(run_dir, {**state, "logger": logger.state_dict()})
+                ppo.reset()
+                next_checkpoint = global_step + args.checkpoint_every
+
+        summary = {"global_step": global_step, "seconds": round(logger.seconds, 1), **evaluate_now(), "verdict": verdict}
+        if args.save_model:
+            saved = {"env_id": args.env_id, "global_step": global_step, "agent": agent.state_dict()}
+            write_atomically(run_dir / "agent.pt", serialize(saved))
+        write_summary(run_dir, summary)
+
+
+def begin(args: Args, agent: ActorCritic, teachers: dict[str, Teacher], rng, logger: Logger) -> tuple[int, str]:
+    """Audition and clone; returns the steps that they took, and a sentence on what was found."""
+    found, steps = audition(teachers, args.clone_steps, rng), 0
+    logger.print(found.verdict)
+    for name, episodes in found.played.items():
+        for episode in episodes:
+            steps += len(episode.rewards)
+            logger.log(steps, {f"audition/{name}": episode.episodic_return})
+    if not found.teacher:
+        return steps, found.verdict
+    others = [episode for name, episodes in found.played.items() if name != found.teacher for episode in episodes]
+    std = args.clone_std if found.beats_nothing or not agent.policy.shape else args.poor_std
+    clone = Clone(args, agent, teachers[found.teacher], std, found.played[found.teacher], others, rng)
+    env = EpsilonMaskSchedule(clone.teacher.mask, max(args.clone_steps - steps, 1), mask_fraction=1.0)
+    while steps < args.clone_steps:
+        episode = clone.play(env, most_steps=args.clone_steps - steps)
+        steps += len(episode.rewards)
+        values = {"charts/episodic_return": episode.episodic_return, "charts/episodic_length": float(len(episode.rewards))}
+        logger.log(steps, {**values, "mask/epsilon": env.get_wrapper_attr("mask_epsilon"), "losses/clone_loss": clone.loss})
+        logger.progress(steps, episode.episodic_return)
+    clone.finish()
+    return steps, found.verdict
+
+
+if __name__ == "__main__":
+    run_script(main, "ppo_camel.py")

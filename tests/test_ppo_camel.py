@@ -1,0 +1,323 @@
+"""ppo_camel.py: the audition's verdicts, the clone, what PPO makes of it, resuming, bad input."""
+
+import csv
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from conftest import ROOT
+from gymnasium.spaces import Box, Discrete
+
+from cleanrl_scripts import ppo_camel
+from cleanrl_scripts.common.actor_critic import ActorCritic
+from cleanrl_scripts.common.audition import Episode, Teacher
+from cleanrl_scripts.common.errors import UserError
+
+SCRIPT = ROOT / "cleanrl_scripts" / "ppo_camel.py"
+ONE_STEP, TURNS = "llmwrappers-tests/OneStep-v0", "llmwrappers-tests/Turns-v0"  # known from conftest
+QUICK = ["--num-steps", "128", "--num-minibatches", "4", "--update-epochs", "4", "--eval-every", "512", "--eval-episodes", "2"]
+QUICK += ["--no-cuda", "--clone-steps", "400"]
+
+
+@pytest.fixture
+def train(tmp_path):
+    """Runs the script in this process and returns its run folder."""
+
+    def run(*arguments: str) -> Path:
+        runs = tmp_path / f"runs-{time.monotonic_ns()}"
+        ppo_camel.main([*QUICK, "--runs-dir", str(runs), *arguments])
+        (run_dir,) = runs.iterdir()
+        return run_dir
+
+    yield run
+    torch.use_deterministic_algorithms(False)
+    torch.set_flush_denormal(False)
+
+
+def values_of(run_dir: Path, metric: str) -> list[tuple[int, float]]:
+    with open(run_dir / "metrics.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    return [(int(row["global_step"]), float(row["value"])) for row in rows if row["metric"] == metric]
+
+
+def summary_of(run_dir: Path) -> dict:
+    return json.loads((run_dir / "summary.json").read_text())
+
+
+def prior(folder: Path, name: str, answer: str) -> str:
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{name}.py"
+    path.write_text(f"def policy(obs):\n    return {answer}\n")
+    return str(path)
+
+
+# ------------------------------------------------------------------------------------------------ what becomes of a prior
+
+
+def test_an_optimal_prior_is_kept(train, tmp_path):
+    run_dir = train("--env-id", ONE_STEP, "--prior", prior(tmp_path, "right", "[0.8]"), "--total-timesteps", "2448")
+    assert summary_of(run_dir)["verdict"].startswith("The agent begins as a copy of right")
+    returns = dict(values_of(run_dir, "eval/episodic_return"))
+    assert returns[0] < -0.3, "it is the untrained agent that is evaluated first"
+    assert all(value > -0.01 for step, value in returns.items() if step >= 400), returns
+
+
+def test_an_optimum_elsewhere_is_reached_all_the_same(train, tmp_path):
+    """Outside the mask of radius 0.3 around the prior, too."""
+    run_dir = train("--env-id", ONE_STEP, "--prior", prior(tmp_path, "near", "[0.1]"), "--total-timesteps", "12688")
+    returns = dict(values_of(run_dir, "eval/episodic_return"))
+    assert returns[400] == pytest.approx(-(0.7**2), abs=0.05), "the clone does what the prior does"
+    assert summary_of(run_dir)["eval/episodic_return"] > -0.01
+
+
+def test_a_harmful_prior_is_dropped_and_ppo_goes_on_alone(train, tmp_path):
+    run_dir = train("--env-id", ONE_STEP, "--prior", prior(tmp_path, "wrong", "[-0.9]"), "--total-timesteps", "12688")
+    verdict = summary_of(run_dir)["verdict"]
+    assert verdict.startswith("No prior returned more than chance explains (wrong returned -2.9 ")
+    assert verdict.endswith("the agent is PPO alone.")
+    assert not values_of(run_dir, "losses/clone_loss")
+    assert summary_of(run_dir)["eval/episodic_return"] > -0.1  # far from the -2.9 of the prior
+
+
+def test_a_prior_that_raises_is_dropped(train, tmp_path):
+    run_dir = train("--env-id", ONE_STEP, "--prior", prior(tmp_path, "broken", "[obs[7]]"), "--total-timesteps", "1000")
+    assert summary_of(run_dir)["verdict"].startswith("All priors failed")
+
+
+def test_the_best_of_a_folder_teaches(train, tmp_path):
+    folder = tmp_path / "policies"
+    for name, answer in (("broken", "[obs[7]]"), ("near", "[0.6]"), ("far", "[0.1]"), ("harmful", "[-1.0]")):
+        prior(folder, name, answer)
+    run_dir = train("--env-id", ONE_STEP, "--prior", f"auto:{folder}", "--total-timesteps", "1000")
+    assert summary_of(run_dir)["verdict"].startswith("The agent begins as a copy of near: near returned -0.0 (3 episodes)")
+    for name in ("broken", "near", "far", "harmful", "random actions"):
+        assert values_of(run_dir, f"audition/{name}")
+
+
+def test_a_prior_of_a_discrete_space_teaches(train, tmp_path):
+    """Turns pays the action's number: actions 2 and 3 are allowed, and either is as good to the clone."""
+    run_dir = train("--env-id", TURNS, "--prior", prior(tmp_path, "high", "[0.0, 0.0, 1.0, 1.0]"), "--total-timesteps", "1000")
+    assert summary_of(run_dir)["verdict"].startswith("The agent begins as a copy of high")
+    returns = dict(values_of(run_dir, "eval/episodic_return"))
+    assert returns[400] >= 10.0, "five steps of at least 2"
+
+
+def test_a_prior_sees_dict_observations_and_the_agent_a_vector(train, tmp_path):
+    path = prior(tmp_path, "reader", '[obs["goal"][1] - 0.25 + 0.2 * obs["position"][0]]')  # 0.8, the optimum
+    run_dir = train("--env-id", "llmwrappers-tests/DictOneStep-v0", "--prior", f"trusted:{path}", "--total-timesteps", "1000")
+    assert dict(values_of(run_dir, "eval/episodic_return"))[400] > -0.005
+
+
+def test_no_prior_is_ppo_from_the_first_step(train):
+    run_dir = train("--env-id", ONE_STEP, "--prior", "none", "--total-timesteps", "512")
+    assert [step for step, _ in values_of(run_dir, "losses/policy_loss")] == [128, 256, 384, 512]
+    agent = torch.load(run_dir / "agent.pt")["agent"]
+    assert not agent["is_frozen"]
+    assert agent["observations"]["count"] > 512  # episodes begin with an observation more
+
+
+def test_the_final_agent_is_an_expert_for_the_next(train):
+    first = train("--env-id", ONE_STEP, "--prior", "none", "--total-timesteps", "12800")
+    run_dir = train("--env-id", ONE_STEP, "--prior", f"expert:{first / 'agent.pt'}", "--total-timesteps", "1000")
+    assert summary_of(run_dir)["verdict"].startswith("The agent begins as a copy of expert")
+
+
+# ------------------------------------------------------------------------------------------------ the clone
+
+
+class Line(gym.Env):
+    """Walks a line at random for ten steps, whatever is done; pays nothing."""
+
+    observation_space, action_space = Box(-100.0, 100.0, (3,)), Box(-2.0, 4.0, (2,))
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t, self.x = 0, self.np_random.normal(size=3) * 30
+        return self.x.astype(np.float32), {}
+
+    def step(self, action):
+        self.t, self.x = self.t + 1, self.x + self.np_random.normal(size=3)
+        return self.x.astype(np.float32), 1.0, self.t == 10, False, {}
+
+
+def clone_of(policy, **arguments) -> ppo_camel.Clone:
+    env, rng = Line(), np.random.default_rng(0)
+    args = ppo_camel.Args(gamma=0.5, **arguments)
+    agent = ActorCritic(env.observation_space, env.action_space, rng, torch.device("cpu"))
+    teacher = Teacher(env, policy, np.asarray, None, radius=0.3)
+    clone = ppo_camel.Clone(args, agent, teacher, 0.2, [teacher.play(seed) for seed in range(100)], [], rng)
+    clone.finish()
+    return clone
+
+
+def linear(observation):
+    return np.array([1.0 + observation[0] / 100, 0.5 - observation[1] / 200])
+
+
+def test_a_clone_does_what_its_teacher_does():
+    """To within 2 % of half the action range, in states like those that it was shown; its values are the returns."""
+    clone = clone_of(linear)
+    agent, fresh = clone.agent, [Line().reset(seed=seed)[0] for seed in range(1000, 1200)]
+    errors = np.array([agent.act(observation) - linear(observation) for observation in fresh]) / 3.0
+    assert np.sqrt(np.mean(errors**2)) < 0.02
+    values = np.array([agent.value(observation) for observation in fresh]) / agent.returns.inverse_std
+    # 1 + 1/2 + 1/4 ... to the end of the ten steps, which an observation does not tell: 1.8 on the average.
+    assert values.mean() == pytest.approx(1.8, abs=0.1)
+    assert values.std() < 0.1
+    assert agent.log_std.exp().tolist() == pytest.approx([3.0 * 0.2] * 2)
+
+
+def test_states_where_the_teacher_fails_are_left_out():
+    def moody(observation):
+        if observation[2] > 0:
+            raise ValueError
+        return linear(observation)
+
+    clone = clone_of(moody)
+    assert np.isnan(np.array(clone.advice)).any(axis=1).mean() == pytest.approx(0.5, abs=0.2)
+    fresh = [o for o in (Line().reset(seed=seed)[0] for seed in range(1000, 1200)) if o[2] < -5]
+    errors = np.array([clone.agent.act(observation) - linear(observation) for observation in fresh]) / 3.0
+    assert np.sqrt(np.mean(errors**2)) < 0.04
+
+
+def test_the_critic_learns_nothing_from_strangers():
+    clone = clone_of(linear)
+    stranger = Episode()
+    stranger.add(np.zeros(3), np.zeros(3), 1e6)
+    stranger.end(np.zeros(3), terminated=True)
+    clone.look_at(stranger)
+    assert np.isnan(clone.returns()[-1])
+    assert np.isfinite(clone.returns()[:-1]).all()
+
+
+def test_the_normaliser_changes_no_output_after_the_clone():
+    """However far what the agent sees moves away."""
+    agent = clone_of(linear).agent
+    observation = np.array([10.0, -20.0, 30.0])
+    before = agent.act(observation), agent.value(observation)
+    for far in range(1000):
+        agent.normalized(np.full(3, 10.0 * far), update=True)
+    assert np.array_equal(agent.act(observation), before[0])
+    assert agent.value(observation) == before[1]
+
+
+def test_the_agent_plays_in_the_mask_ever_less_often():
+    """At first its actions are confined to the interval around the teacher's, in the end they are its own."""
+    clone = clone_of(linear)
+    teacher, received = clone.teacher, []
+    step = teacher.env.step
+    teacher.env.step = lambda action: (received.append(np.array(action)), step(action))[1]
+    clone.agent.log_std.data.fill_(3.0)  # it acts wildly
+    for epsilon, inside in ((1.0, True), (0.0, False)):
+        received.clear()
+        teacher.mask.set_wrapper_attr("mask_epsilon", epsilon)
+        episode = clone.play(teacher.mask, most_steps=100)
+        assert len(episode.rewards) == len(received) == 10
+        advice = np.array([linear(handed) for handed in episode.handed])
+        assert (np.abs(np.array(received) - advice) <= 0.3 * 3.0 + 1e-4).all() == inside
+
+
+# ------------------------------------------------------------------------------------------------ runs
+
+
+def test_audition_and_clone_are_counted_in_the_steps(train, tmp_path):
+    run_dir = train("--env-id", ONE_STEP, "--prior", prior(tmp_path, "right", "[0.8]"), "--total-timesteps", "1000")
+    assert [step for step, _ in values_of(run_dir, "losses/policy_loss")] == [528, 656, 784, 912]
+    epsilons = values_of(run_dir, "mask/epsilon")
+    assert epsilons[0][1] > 0.9
+    assert epsilons[-1] == (400, 0.0)
+    assert summary_of(run_dir)["global_step"] == 912
+
+
+@pytest.mark.parametrize("envs", ["1", "2"])
+def test_resuming_after_a_kill_repeats_the_run(train, tmp_path, monkeypatch, envs):
+    """A run that is stopped right after a checkpoint goes on as if it had not been, to the last bit."""
+    arguments = ["--env-id", "llmwrappers-tests/Reach-v0", "--prior", prior(tmp_path, "home", "[-obs[0], -obs[1]]")]
+    arguments += ["--num-envs", envs, "--total-timesteps", "2000", "--checkpoint-every", "500"]
+    whole = train(*arguments)
+    save = ppo_camel.save_checkpoint
+
+    def save_and_stop(run_dir, state):
+        save(run_dir, state)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ppo_camel, "save_checkpoint", save_and_stop)
+    with pytest.raises(KeyboardInterrupt):
+        train(*arguments)
+    (killed,) = (path.parent for path in tmp_path.glob("runs-*/*/args.json") if path.parent != whole)
+    monkeypatch.setattr(ppo_camel, "save_checkpoint", save)
+    with open(killed / "metrics.csv", "a") as file:
+        file.write("999,what was written after the checkpoint,1\n")
+    ppo_camel.main(["--resume", str(killed)])
+
+    def metrics(run_dir):
+        return [line for line in (run_dir / "metrics.csv").read_text().splitlines() if "charts/SPS" not in line]
+
+    assert metrics(killed) == metrics(whole)
+    for name, value in torch.load(whole / "agent.pt")["agent"]["network"].items():
+        assert torch.equal(value, torch.load(killed / "agent.pt")["agent"]["network"][name])
+
+
+def test_the_script_runs_from_the_command_line_and_is_tracked_offline(tmp_path):
+    command = [sys.executable, str(SCRIPT), *QUICK, "--env-id", ONE_STEP, "--runs-dir", str(tmp_path)]
+    done = subprocess.run(
+        [*command, "--env-id", "Pendulum-v1", "--clone-steps", "2400", "--total-timesteps", "2656", "--track"],
+        capture_output=True, text=True, check=True, env={**__import__("os").environ, "WANDB_MODE": "offline"},
+    )  # fmt: skip
+    assert "The agent begins as a copy of policy-" in done.stdout
+    (run_dir,) = tmp_path.iterdir()
+    assert list(run_dir.glob("wandb/offline-run-*"))
+    assert json.loads((run_dir / "args.json").read_text())["args"]["prior"] == "auto"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--env-id", "Nonesuch-v4"], "priors are shipped for Ant-v4"),
+        (["--env-id", "CartPole-v1"], "no candidates at 'CartPole-v1'"),
+        (["--env-id", "Pendulum-v1", "--prior", "shipped"], "no prior is shipped as the default of --env-id Pendulum-v1"),
+        (["--env-id", "llmwrappers-tests/Unbounded-v0", "--prior", "good.py"], "finite bounds"),
+        (["--env-id", "llmwrappers-tests/Pictures-v0", "--prior", "none"], "images must be uint8 of shape (channels, 80, 80)"),
+        (["--prior", "missing.py"], "missing.py"),
+        (["--prior", "auto:nowhere"], "no candidates at 'nowhere'"),
+        (["--prior", "auto", "--candidate", "2"], "--candidate 2 needs a shipped prior, got --prior auto"),
+        (["--prior-input", "ram"], "prior_input='ram' needs an Atari environment"),
+        (["--clone-std", "0"], "--clone-std must be finite and above 0, got 0.0"),
+        (["--clone-steps", "0"], "--clone-steps must be at least 1, got 0"),
+        (["--num-minibatches", "3"], "--num-minibatches 3 must divide num_envs * num_steps = 1 * 2048"),
+        (["--total-timesteps", "12000"], "must be at least one rollout, num_envs * num_steps + clone_steps = 12048"),
+        (["--gamma", "nan"], "--gamma must be in [0, 1], got nan"),
+        (["--resume", "nowhere"], "--resume nowhere: no run of this script"),
+        (["--runs-dir", "good.py/runs"], "cannot make the run folder"),
+    ],
+)
+def test_user_mistakes_name_the_argument(tmp_path, monkeypatch, arguments, message):
+    prior(tmp_path, "good", "[0.1]")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError) as error:
+        ppo_camel.main(arguments)
+    assert message in str(error.value)
+
+
+def test_a_prior_that_has_changed_is_not_gone_on_with(train, tmp_path):
+    path = prior(tmp_path, "right", "[0.8]")
+    run_dir = train("--env-id", ONE_STEP, "--prior", path, "--total-timesteps", "1000")
+    prior(tmp_path, "right", "[0.7]")
+    with pytest.raises(UserError, match="the file of --prior is not the one that the run began with"):
+        ppo_camel.main(["--resume", str(run_dir)])
+    with pytest.raises(UserError, match="--seed 7: the run in .* has 1; --resume takes no other arguments"):
+        ppo_camel.main(["--resume", str(run_dir), "--seed", "7"])
+
+
+def test_discrete_actions_and_pictures_have_an_agent():
+    env = gym.make("CartPole-v1")
+    assert isinstance(env.action_space, Discrete)
+    agent = ActorCritic(env.observation_space, env.action_space, np.random.default_rng(0), torch.device("cpu"))
+    assert agent.act(env.reset(seed=0)[0]) in (0, 1)
+    assert len(agent.parameters) == 1

@@ -1,0 +1,219 @@
+"""cleanrl_scripts/common/priors_of_arms.py: what --prior stands for, what an arm is called, what is refused and why."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from conftest import OneStep, Turns
+
+from cleanrl_scripts.common.actor_critic import ActorCritic
+from cleanrl_scripts.common.errors import UserError
+from cleanrl_scripts.common.networks import MLP
+from cleanrl_scripts.common.priors_of_arms import PriorArgs, arm_name, check_prior, load_priors, prior_files
+
+ONE_STEP = "llmwrappers-tests/OneStep-v0"
+
+
+def arguments(prior="none", env_id=ONE_STEP, **others) -> PriorArgs:
+    return PriorArgs(exp_name="test", prior=prior, env_id=env_id, **others)
+
+
+def write(path: Path, answer: str) -> str:
+    path.write_text(f"def policy(obs):\n    return {answer}\n")
+    return str(path)
+
+
+def save_agent(path: Path, env_id: str, seed: int = 0) -> ActorCritic:
+    """Saves an agent with random weights and statistics as a PPO script does."""
+    env, rng = gym.make(env_id), np.random.default_rng(seed)
+    space = gym.spaces.flatten_space(env.observation_space)
+    agent = ActorCritic(space, env.action_space, rng, torch.device("cpu"))
+    for _ in range(20):
+        agent.normalized(rng.normal(1.0, 2.0, space.shape), update=True)
+    torch.save({"env_id": env_id, "global_step": 1, "agent": agent.state_dict()}, path)
+    return agent
+
+
+@pytest.mark.parametrize(
+    ("prior", "arm"),
+    [
+        ("none", "none"),
+        ("random", "random"),
+        ("expert:a/agent.pt", "expert"),
+        ("auto", "auto"),
+        ("auto:a/pile", "pile"),
+        ("Ant-v4", "llm"),
+        (ONE_STEP, "llm"),  # its candidates, of which none is a default
+        ("a/mine.py", "mine"),
+        ("trusted:a/mine.py", "mine"),
+        ("policies/Hopper-v3/", "Hopper-v3"),
+    ],
+)
+def test_an_arm_is_called_after_its_prior(prior, arm):
+    assert arm_name(arguments(prior)) == arm
+
+
+class TestCheck:
+    def test_the_shipped_prior_is_the_environments(self):
+        for env_id, candidate in (("Hopper-v4", None), ("Pendulum-v1", 3)):
+            args = arguments("shipped", env_id, candidate=candidate)
+            check_prior(args)
+            assert args.prior == env_id
+
+    @pytest.mark.parametrize(
+        ("args", "message"),
+        [
+            (arguments("shipped", "Pendulum-v1"), "no prior is shipped as the default of --env-id Pendulum-v1"),
+            *(
+                (arguments(prior, candidate=2), f"--candidate 2 needs a shipped prior, got --prior {prior}")
+                for prior in ("none", "random", "auto", "auto:a/pile", "expert:a.pt")
+            ),
+            *(
+                (arguments(prior, prior_input="ram"), f"--prior-input ram needs a prior that is code, got --prior {prior}")
+                for prior in ("none", "random", "expert:a.pt")
+            ),
+        ],
+    )
+    def test_what_does_not_go_together(self, args, message):
+        with pytest.raises(UserError) as error:
+            check_prior(args)
+        assert message in str(error.value)
+
+
+class TestLoad:
+    def test_none(self):
+        assert load_priors(arguments("none"), OneStep()) == {}
+
+    def test_a_random_prior_is_of_the_runs_seed_and_fixed_for_an_observation(self):
+        env = gym.make("llmwrappers-tests/Reach-v0")
+        first, again, other = (load_priors(arguments("random", seed=seed), env)["random"] for seed in (1, 1, 2))
+        a, b = np.array([0.5, -0.5], np.float32), np.array([0.5, -0.25], np.float32)
+        np.testing.assert_array_equal(first(a), again(a))
+        assert len({tuple(answer) for answer in (first(a), first(b), other(a))}) == 3
+        answers = np.array([first(np.array([x, 0.0], np.float32)) for x in np.linspace(-5, 5, 500)])
+        np.testing.assert_allclose(answers.mean(axis=0), 0.0, atol=0.1)
+        assert (np.abs(answers) <= 1).all()
+        assert (np.abs(answers).max(axis=0) > 0.95).all()
+
+    def test_a_random_prior_of_a_discrete_space_allows_one_action(self):
+        (policy,) = load_priors(arguments("random"), Turns(n=4, start=2)).values()
+        answers = [policy(np.array([x], np.float32)) for x in np.linspace(0, 1, 100)]
+        assert {len(answer) for answer in answers} == {1}
+        assert set.union(*answers) == {2, 3, 4, 5}
+
+    @pytest.mark.parametrize("kind", ["", "trusted:"])
+    def test_a_file(self, tmp_path, kind):
+        ((name, policy),) = load_priors(arguments(kind + write(tmp_path / "mine.py", "[obs[1]]")), OneStep()).items()
+        assert name == "mine"
+        assert float(policy(np.array([0.1, 0.2]))[0]) == pytest.approx(0.2)
+
+    def test_code_that_is_not_trusted_can_only_compute(self, tmp_path):
+        (tmp_path / "mine.py").write_text("import os\n\ndef policy(obs):\n    return [len(os.sep) / 2]\n")
+        with pytest.raises(UserError, match="line 1: import of 'os'"):
+            load_priors(arguments(str(tmp_path / "mine.py")), OneStep())
+        (policy,) = load_priors(arguments(f"trusted:{tmp_path / 'mine.py'}"), OneStep()).values()
+        assert policy(np.zeros(2)) == [0.5]
+
+    def test_a_candidate(self):
+        env = gym.make("Pendulum-v1")
+        third = load_priors(arguments("Pendulum-v1", "Pendulum-v1", candidate=3), env)
+        everyone = load_priors(arguments("auto", "Pendulum-v1"), env)
+        assert list(third) == ["policy-3"]
+        assert list(everyone) == [f"policy-{number}" for number in range(1, 6)]
+        observation = env.reset(seed=0)[0]
+        np.testing.assert_array_equal(third["policy-3"](observation), everyone["policy-3"](observation))
+
+    def test_a_folder(self, tmp_path):
+        for number in (1, 2):
+            write(tmp_path / f"policy-{number}.py", f"[0.{number}]")
+        provenance = {"candidates": {"1": {"policy_sha256": ""}, "2": {"policy_sha256": ""}}, "default": {"candidate": 2}}
+        (tmp_path / "provenance.json").write_text(json.dumps(provenance))
+        (policy,) = load_priors(arguments(str(tmp_path)), OneStep()).values()
+        assert policy(np.zeros(2)) == pytest.approx(0.2)
+        assert list(load_priors(arguments(f"auto:{tmp_path}"), OneStep())) == ["policy-1", "policy-2"]
+
+    @pytest.mark.parametrize("isolation", ["inprocess", "process"])
+    def test_where_it_is_played(self, tmp_path, isolation):
+        path = write(tmp_path / "mine.py", "[0.25]")
+        (policy,) = load_priors(arguments(path, isolation=isolation), OneStep()).values()
+        assert float(policy(np.zeros(2))[0]) == 0.25
+        if isolation == "process":
+            policy.close()
+
+    @pytest.mark.parametrize(
+        ("prior", "others", "message"),
+        [
+            ("Ant-v9", {}, f"--env-id {ONE_STEP} --prior Ant-v9: no prior named 'Ant-v9'"),
+            ("missing.py", {}, "missing.py"),
+            ("trusted:missing.py", {}, "missing.py"),
+            ("auto", {}, f"no candidates at '{ONE_STEP}'"),
+            ("auto:nowhere", {}, "no candidates at 'nowhere'"),
+            ("Ant-v4", {"candidate": 6}, "candidate must be one of [1, 2, 3, 4, 5]"),
+            ("mine.py", {"env_id": "llmwrappers-tests/DictOneStep-v0", "isolation": "process"}, "observations that are arrays"),
+        ],
+    )
+    def test_what_is_not_there_is_named(self, tmp_path, monkeypatch, prior, others, message):
+        monkeypatch.chdir(tmp_path)
+        write(tmp_path / "mine.py", "[0.1]")
+        args = arguments(prior, **others)
+        with pytest.raises(UserError) as error:
+            load_priors(args, gym.make(args.env_id))
+        assert message in str(error.value)
+
+
+class TestExpert:
+    @pytest.mark.parametrize("env_id", [ONE_STEP, "llmwrappers-tests/DictOneStep-v0", "llmwrappers-tests/Turns-v0"])
+    def test_an_agent_of_a_ppo_script_plays_its_most_probable_action(self, tmp_path, env_id):
+        agent = save_agent(tmp_path / "agent.pt", env_id)
+        env = gym.make(env_id)
+        (policy,) = load_priors(arguments(f"expert:{tmp_path / 'agent.pt'}", env_id), env).values()
+        for _ in range(5):
+            observation = env.observation_space.sample()
+            action = agent.act(np.asarray(gym.spaces.flatten(env.observation_space, observation)))
+            expected = {action} if isinstance(action, int) else action
+            np.testing.assert_array_equal(policy(observation), expected)
+
+    def test_an_actor_of_td3_plays_in_native_units(self, tmp_path):
+        env, actor = gym.make("Pendulum-v1"), MLP([3, 8, 1])
+        actor.flat.data.copy_(torch.linspace(-1.0, 1.0, actor.flat.numel()))
+        torch.save({"env_id": "Pendulum-v0", "actor_sizes": [3, 8, 1], "actor": actor.flat.detach()}, tmp_path / "model.pt")
+        # Another version of the same environment will do.
+        (policy,) = load_priors(arguments(f"expert:{tmp_path / 'model.pt'}", "Pendulum-v1"), env).values()
+        observation = env.reset(seed=0)[0]
+        x = np.tanh(actor.numpy(observation[None])[0, 0])
+        np.testing.assert_allclose(policy(observation), 2.0 * x, rtol=1e-6)
+
+    def test_what_is_no_expert_here(self, tmp_path):
+        path = tmp_path / "agent.pt"
+        save_agent(path, "Pendulum-v1")
+        with pytest.raises(UserError, match=f"its env_id is Pendulum-v1, --env-id is {ONE_STEP}"):
+            load_priors(arguments(f"expert:{path}"), OneStep())
+        saved = torch.load(path, weights_only=True)
+        torch.save({**saved, "env_id": ONE_STEP}, path)
+        with pytest.raises(UserError, match="maps 3 numbers to 1; the environment needs 2 to 1"):
+            load_priors(arguments(f"expert:{path}"), OneStep())
+        for wrong in (tmp_path / "missing.pt", Path(write(tmp_path / "policy.py", "[0.0]"))):
+            with pytest.raises(UserError, match=r"is no model\.pt or agent\.pt of these scripts: "):
+                load_priors(arguments(f"expert:{wrong}"), OneStep())
+
+
+class TestFiles:
+    def test_the_users_own_are_hashed(self, tmp_path):
+        path = write(tmp_path / "mine.py", "[0.1]")
+        expected = {"prior": hashlib.sha256(Path(path).read_bytes()).hexdigest()}
+        for prior in (path, f"trusted:{path}", f"expert:{path}", str(tmp_path), f"auto:{tmp_path}"):
+            assert prior_files(arguments(prior)) == expected
+
+    def test_the_default_of_a_folder_counts(self, tmp_path):
+        write(tmp_path / "policy-1.py", "[0.1]")
+        before = prior_files(arguments(str(tmp_path)))
+        (tmp_path / "provenance.json").write_text("{}")
+        assert prior_files(arguments(str(tmp_path))) != before
+
+    @pytest.mark.parametrize("prior", ["none", "random", "auto", "Ant-v4"])
+    def test_what_is_not_the_users_has_none(self, prior):
+        assert prior_files(arguments(prior)) == {}
