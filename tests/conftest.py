@@ -1,8 +1,12 @@
 """Shared by the tests: the scripts as modules, and small environments whose answers are known."""
 
+import csv
 import importlib.util
 import os
+import random
+import subprocess
 import sys
+import time
 import warnings
 from pathlib import Path
 
@@ -187,6 +191,45 @@ def td3_camel():
 @pytest.fixture(scope="session")
 def ppo_ultra():
     return load_script(ROOT / "cleanrl_scripts" / "ppo_ultra.py")
+
+
+def metrics_of(run_dir: Path) -> list[list[str]]:
+    """All metrics of a run but those that are times."""
+    with open(run_dir / "metrics.csv", newline="") as file:
+        return [row for row in csv.reader(file) if row[1] != "charts/SPS"]
+
+
+def kill_and_resume(script: Path, arguments: list[str], tmp_path: Path, kill_when=(None, None, None)) -> tuple[Path, Path]:
+    """Kills a run (SIGKILL) and resumes it, again and again, and compares it with one that nobody disturbs, byte for byte.
+
+    Args:
+        kill_when: for each kill the name of a file in the run folder that must be there, or None: at a random moment
+    Returns:
+        the folder of the run that was not disturbed, and of the one that was
+    """
+    command, moments = [sys.executable, str(script)], random.Random(seed := time.time_ns())
+    started = time.monotonic()
+    subprocess.run([*command, *arguments, "--runs-dir", str(tmp_path / "whole")], check=True, capture_output=True)
+    seconds = time.monotonic() - started
+    (whole,), runs = (tmp_path / "whole").iterdir(), tmp_path / "killed"
+    for name in kill_when:
+        resume = ["--resume", str(next(runs.iterdir()))] if runs.exists() else [*arguments, "--runs-dir", str(runs)]
+        process = subprocess.Popen([*command, *resume], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        if name is None:
+            time.sleep(seconds * moments.uniform(0.2, 0.8))
+        while not list(runs.glob(f"*/{name or 'args.json'}")):
+            assert process.poll() is None, f"the run ended without {name}"
+            time.sleep(0.01)
+        process.kill()
+        process.wait()
+    (killed,) = runs.iterdir()
+    (killed / "checkpoint.pt.1.partial").write_bytes(b"half a checkpoint, of the moment of a kill")
+    subprocess.run([*command, "--resume", str(killed)], check=True, capture_output=True)
+    assert metrics_of(killed) == metrics_of(whole), f"killed at the moments of seed {seed}"
+    for path in whole.glob("*.pt"):
+        if path.name != "checkpoint.pt":  # which holds how long it took
+            assert (killed / path.name).read_bytes() == path.read_bytes(), f"{path.name}, killed at the moments of seed {seed}"
+    return whole, killed
 
 
 CHAT_TEMPLATE = """\

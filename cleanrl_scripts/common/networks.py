@@ -21,9 +21,9 @@ class MLP(nn.Module):
         activation: "relu" or "tanh"
 
     Example:
-        >>> network = MLP([3, 64, 2], n=2)
-        >>> network(torch.zeros(5, 3)).shape
-        torch.Size([2, 5, 2])
+        >>> critics = MLP([3 + 1, 64, 1], n=2)
+        >>> critics(torch.zeros(5, 3), torch.zeros(5, 1)).shape  # of observations and actions
+        torch.Size([2, 5, 1])
     """
 
     def __init__(self, sizes: Sequence[int], n: int = 1, activation: str = "relu"):
@@ -33,6 +33,8 @@ class MLP(nn.Module):
         self.sizes, self.n, self.activation = list(sizes), n, activation
         self.shapes = [shape for i, o in itertools.pairwise(sizes) for shape in ((n, o, i), (n, o, 1))]
         self.flat = nn.Parameter(torch.zeros(sum(map(math.prod, self.shapes))))
+        self._layers: dict[int, list[tuple[Tensor, Tensor]]] = {}
+        self._deltas: dict[int, Tensor] = {}  # what backward computes with and nobody else sees, in memory that stays warm
 
     def layers(self, flat: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Weights (n, out, in) and biases (n, out, 1) of each layer, as views of a flat vector."""
@@ -40,24 +42,36 @@ class MLP(nn.Module):
         views = [part.view(shape) for part, shape in zip(parts, self.shapes, strict=True)]
         return list(zip(views[::2], views[1::2], strict=True))
 
-    def forward(self, inputs: Tensor, frozen: bool = False) -> Tensor:
-        """Evaluates all networks at a batch; ``frozen`` ones pass gradients to their inputs but form none of their own."""
-        return _MLP.apply(inputs, self.flat.detach() if frozen else self.flat, self)  # pyright: ignore[reportReturnType]
+    def forward(self, *inputs: Tensor, frozen: bool = False, first: int | None = None) -> Tensor:
+        """Evaluates the networks at a batch of inputs, which are put side by side.
+
+        Args:
+            inputs: one or several, (batch, width) each
+            frozen: gradients pass to the inputs, and none are formed for the parameters
+            first: evaluates only so many of the n networks
+        """
+        flat = self.flat.detach() if frozen else self.flat
+        return _MLP.apply(flat, self, first or self.n, *inputs)  # pyright: ignore[reportReturnType]
 
     def numpy(self, inputs: np.ndarray) -> np.ndarray:
         """The same for a few inputs, without torch: for acting, where its overhead is most of the time."""
-        activate = np.tanh if self.activation == "tanh" else _relu
-        *hidden, (weight, bias) = self._numpy_layers()
+        self._views()
+        *hidden, (weight, bias) = self._arrays or self._numpy_layers()
         for w, b in hidden:
-            inputs = activate(inputs @ w + b)
+            inputs = inputs @ w + b
+            inputs = np.tanh(inputs) if self.activation == "tanh" else np.maximum(inputs, 0.0)
         return inputs @ weight + bias
 
+    def _views(self) -> dict[int, list[tuple[Tensor, Tensor]]]:
+        """The layers of the first k networks, kept while the parameters stay where they are."""
+        if not self._layers or self._layers[self.n][0][0].data_ptr() != self.flat.data_ptr():
+            layers = self.layers(self.flat.detach())
+            self._layers = {k: [(w[:k], b[:k]) for w, b in layers] for k in range(1, self.n + 1)}
+            self._arrays = self._numpy_layers() if self.flat.device.type == "cpu" else []
+        return self._layers
+
     def _numpy_layers(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        pointer = self.flat.data_ptr()
-        if getattr(self, "_pointer", None) != pointer or self.flat.device.type != "cpu":
-            layers = self.layers(self.flat.detach().cpu())
-            self._pointer, self._cached = pointer, [(w.mT.numpy(), b.mT.numpy()) for w, b in layers]
-        return self._cached
+        return [(w.mT.numpy(), b.mT.numpy()) for w, b in self.layers(self.flat.detach().cpu())]
 
     @torch.no_grad()
     def initialize_uniform(self, rng: np.random.Generator) -> None:
@@ -82,43 +96,52 @@ class _MLP(torch.autograd.Function):
     """MLP's forward and backward; inside, a batch has one column a sample, which makes narrow last layers five times faster."""
 
     @staticmethod
-    def forward(ctx, inputs: Tensor, flat: Tensor, network: MLP) -> Tensor:
-        hidden = inputs.mT.expand(network.n, -1, -1)
-        activations, layers = [hidden], network.layers(flat)
-        for weight, bias in layers[:-1]:
+    def forward(ctx, flat: Tensor, network: MLP, first: int, *inputs: Tensor) -> Tensor:
+        columns = inputs[0].mT if len(inputs) == 1 else torch.cat([x.mT for x in inputs])
+        (weight, bias), *layers = network._views()[first]
+        hidden = torch.baddbmm(bias, weight, columns.expand(first, -1, -1))
+        activations = [columns]
+        for weight, bias in layers:
+            activations.append(hidden.tanh_() if network.activation == "tanh" else hidden.relu_())
             hidden = torch.baddbmm(bias, weight, hidden)
-            hidden = hidden.tanh_() if network.activation == "tanh" else hidden.relu_()
-            activations.append(hidden)
-        ctx.network = network
+        ctx.network, ctx.widths = network, [x.shape[1] for x in inputs]
         ctx.save_for_backward(flat, *activations)
-        weight, bias = layers[-1]
-        return torch.baddbmm(bias, weight, hidden).mT
+        return hidden.mT
 
     @staticmethod
     def backward(ctx, output_gradient: Tensor):  # pyright: ignore[reportIncompatibleMethodOverride]
-        flat, *activations = ctx.saved_tensors
-        network, delta, gradient = ctx.network, output_gradient.mT, None
-        layers = network.layers(flat)
-        if ctx.needs_input_grad[1]:
-            gradient = torch.empty_like(flat)
+        if torch.is_grad_enabled():  # what follows is no part of a graph
+            raise RuntimeError("MLP has first derivatives only: create_graph=True, as for a gradient penalty, needs torch.nn")
+        flat, columns, *activations = ctx.saved_tensors
+        network, delta, first = ctx.network, output_gradient.mT, len(output_gradient)
+        (weight, _), *layers = network._views()[first]
+        gradient, gradients = None, []
+        if ctx.needs_input_grad[0]:
+            gradient = torch.empty_like(flat) if first == network.n else torch.zeros_like(flat)
             gradients = network.layers(gradient)
-        for number in reversed(range(len(layers))):
-            below = activations[number]
-            if gradient is not None:
-                torch.bmm(delta, below.mT, out=gradients[number][0])  # pyright: ignore[reportPossiblyUnboundVariable]
-                torch.sum(delta, dim=2, keepdim=True, out=gradients[number][1])  # pyright: ignore[reportPossiblyUnboundVariable]
-            if number > 0:
-                delta = torch.bmm(layers[number][0].mT, delta)
-                if network.activation == "tanh":
-                    torch.ops.aten.tanh_backward.grad_input(delta, below, grad_input=delta)
-                else:
-                    torch.ops.aten.threshold_backward.grad_input(delta, below, 0, grad_input=delta)
-        input_gradient = torch.bmm(layers[0][0].mT, delta).sum(dim=0).mT if ctx.needs_input_grad[0] else None
-        return input_gradient, gradient, None
-
-
-def _relu(x: np.ndarray) -> np.ndarray:
-    return np.maximum(x, 0.0)
+            if first < network.n:
+                gradients = [(w[:first], b[:first]) for w, b in gradients]
+        for number, ((w, _), below) in enumerate(zip(reversed(layers), reversed(activations), strict=True)):
+            if gradients:
+                weight_gradient, bias_gradient = gradients.pop()
+                torch.bmm(delta, below.mT, out=weight_gradient)
+                torch.sum(delta, dim=2, keepdim=True, out=bias_gradient)
+            if number not in network._deltas or network._deltas[number].shape != below.shape:
+                network._deltas[number] = torch.empty_like(below)
+            delta = torch.bmm(w.mT, delta, out=network._deltas[number])
+            if network.activation == "tanh":
+                torch.ops.aten.tanh_backward.grad_input(delta, below, grad_input=delta)
+            else:
+                torch.ops.aten.threshold_backward.grad_input(delta, below, 0, grad_input=delta)
+        # All networks have the same inputs, so their first layers are one product.
+        delta, weight = delta.reshape(-1, delta.shape[2]), weight.view(-1, weight.shape[2])
+        if gradients:
+            weight_gradient, bias_gradient = gradients.pop()
+            torch.mm(delta, columns.mT, out=weight_gradient.view(weight.shape))
+            torch.sum(delta, dim=1, keepdim=True, out=bias_gradient.view(-1, 1))
+        # Of each input by itself, and so of actions without the observations beside them.
+        parts = zip(weight.split(ctx.widths, dim=1), ctx.needs_input_grad[3:], strict=True)
+        return gradient, None, None, *[torch.mm(part.mT, delta).mT if needed else None for part, needed in parts]
 
 
 def orthogonal(rng: np.random.Generator, rows: int, columns: int) -> np.ndarray:
@@ -186,3 +209,21 @@ class Adam:
         for name, tensors in self.state_dict().items():
             for tensor, value in zip(tensors, state[name], strict=True):
                 tensor.copy_(value)
+
+
+def choose_matmul(precision: str = "float32") -> str:
+    """Picks the fastest products of the wanted precision on this CPU and says which.
+
+    torch's bf16 switch sends float32 products to oneDNN, twice as fast as MKL on some processors. Without bf16 matrix units
+    they stay in float32 there; with them they do not. Which it is here is measured.
+    """
+    if not hasattr(torch.backends.mkldnn, "matmul"):  # before torch 2.9
+        return "float32 products"
+    torch.backends.mkldnn.matmul.fp32_precision = "bf16"  # pyright: ignore[reportAttributeAccessIssue]
+    a, b = torch.randn(2, 256, 256, generator=torch.Generator().manual_seed(0))
+    error = ((a @ b).double() - a.double() @ b.double()).abs().max().item()
+    rounded = error > 1e-3  # float32 is off by 5e-5 at most here, bfloat16 by 0.3
+    if rounded and precision == "float32":
+        torch.backends.mkldnn.matmul.fp32_precision = "none"  # pyright: ignore[reportAttributeAccessIssue]
+        return "float32 products"
+    return "products rounded to bfloat16" if rounded else "float32 products in oneDNN"

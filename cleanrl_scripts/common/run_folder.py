@@ -121,6 +121,8 @@ def prepare_torch(deterministic: bool, threads: int | None = None) -> None:
     """Settings of torch that every run has."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(deterministic)
+    # It would fill every torch.empty with NaN, to find what reads memory that nobody has written.
+    torch.utils.deterministic.fill_uninitialized_memory = False  # pyright: ignore[reportAttributeAccessIssue]
     torch.set_flush_denormal(True)  # the moments of small gradients decay to denormals, on which Adam takes ten times as long
     if threads:
         torch.set_num_threads(threads)

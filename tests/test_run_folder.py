@@ -1,0 +1,29 @@
+"""cleanrl_scripts/common/run_folder.py: what a run folder tells."""
+
+import subprocess
+
+import gymnasium as gym
+
+from cleanrl_scripts.common import run_folder
+from cleanrl_scripts.common.arguments import RunArgs
+
+
+def test_a_run_is_of_a_commit_though_committed_curves_grow(tmp_path, monkeypatch):
+    code, curves = tmp_path / "cleanrl_scripts" / "script.py", tmp_path / "benchmarks" / "comparisons" / "curves.csv"
+    for path in (code, curves):
+        path.parent.mkdir(parents=True)
+        path.write_text("as committed")
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b.c"]
+    for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "Begin"]):
+        subprocess.run([*git, *command], check=True)
+    monkeypatch.setattr(run_folder, "__file__", str(code))
+
+    def commit() -> str:
+        return run_folder.describe(RunArgs("name"), gym.make("Pendulum-v1"), {})["git_commit"]
+
+    clean = commit()
+    assert len(clean) == 40
+    curves.write_text("and more")
+    assert commit() == clean
+    code.write_text("not as committed")
+    assert commit() == f"{clean}-dirty"
