@@ -7,7 +7,7 @@
 #                  critic <- the discounted returns of the teacher's and the agent's own episodes
 #              then the normaliser of observations is frozen, so that the networks stay what they have become; if the teacher
 #              does no better than doing nothing, its copy explores more
-#   PPO:       for every rollout
+#   PPO:       for every rollout, the learning rate of a copy rising from 0
 #                  for every step:  a ~ policy(obs);  next_obs, reward = env.step(a);  store obs, a, log policy(a | obs), reward
 #                  advantages <- GAE;  for every epoch and minibatch: policy <- clipped objective, values <- clipped error
 #
@@ -62,6 +62,8 @@ class Args(PriorArgs):
     """the learning rate of the regression on the prior's actions and returns"""
     clone_std: float = 0.2
     """standard deviation of the copy's actions, as a fraction of half the action range"""
+    warmup_steps: int = 50_000
+    """steps over which the copy's learning rate rises from 0: its first steps away from the prior are small"""
     poor_std: float = 0.5
     """the same if the prior returns no more than doing nothing: it has more to learn than to keep"""
 
@@ -99,7 +101,7 @@ class Args(PriorArgs):
 
 
 RANGES = {
-    "at least 0": ("ent_coef", "vf_coef"),
+    "at least 0": ("ent_coef", "vf_coef", "warmup_steps"),
     "at least 1": ("num_envs", "num_steps", "num_minibatches", "update_epochs", "clone_steps"),
     "finite and above 0": ("learning_rate", "clone_learning_rate", "clone_std", "poor_std", "clip_coef", "max_grad_norm"),
     "in [0, 1]": ("gamma", "gae_lambda"),
@@ -401,6 +403,8 @@ def train(args: Args, ppo: PPO, teachers: dict[str, Teacher], eval_env: gym.Env,
         last_return = math.nan
         while global_step < total:
             learning_rate = args.learning_rate * (1.0 - global_step / total if args.anneal_lr else 1.0)
+            if agent.is_frozen:  # it is a copy
+                learning_rate *= min(1.0, (global_step + batch - start) / max(args.warmup_steps, 1))
             episodes = ppo.collect()
             ppo.update(learning_rate)
             for ended_after, metrics in episodes:
