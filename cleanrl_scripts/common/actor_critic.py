@@ -46,7 +46,7 @@ class ActorCritic:
 
     def numpy(self, observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The same for a few observations; those that are vectors need no torch."""
-        if self.images:
+        if isinstance(self.network, ConvNet):
             with torch.no_grad():
                 outputs, values = self(torch.from_numpy(observations).to(self.device))
             return outputs.cpu().numpy(), values.cpu().numpy()
