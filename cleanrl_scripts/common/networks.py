@@ -47,17 +47,21 @@ class MLP(nn.Module):
     def numpy(self, inputs: np.ndarray) -> np.ndarray:
         """The same for a few inputs, without torch: for acting, where its overhead is most of the time."""
         activate = np.tanh if self.activation == "tanh" else _relu
-        *hidden, (weight, bias) = self._numpy_layers()
+        *hidden, (weight, bias) = self._numpy_views()
         for w, b in hidden:
             inputs = activate(inputs @ w + b)
         return inputs @ weight + bias
 
-    def _numpy_layers(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        pointer = self.flat.data_ptr()
-        if getattr(self, "_pointer", None) != pointer or self.flat.device.type != "cpu":
-            layers = self.layers(self.flat.detach().cpu())
-            self._pointer, self._cached = pointer, [(w.mT.numpy(), b.mT.numpy()) for w, b in layers]
-        return self._cached
+    def views(self) -> list[tuple[Tensor, Tensor]]:
+        """The layers of ``flat``, without gradients; kept, for making them takes longer than a small product."""
+        if getattr(self, "_pointer", None) != self.flat.data_ptr():
+            self._pointer, self._views = self.flat.data_ptr(), self.layers(self.flat.detach())
+            self._arrays = [(w.mT.numpy(), b.mT.numpy()) for w, b in self._views] if self.flat.device.type == "cpu" else None
+        return self._views
+
+    def _numpy_views(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        views = self.views()
+        return self._arrays or [(w.mT.cpu().numpy(), b.mT.cpu().numpy()) for w, b in views]
 
     @torch.no_grad()
     def initialize_uniform(self, rng: np.random.Generator) -> None:
@@ -84,7 +88,7 @@ class _MLP(torch.autograd.Function):
     @staticmethod
     def forward(ctx, inputs: Tensor, flat: Tensor, network: MLP) -> Tensor:
         hidden = inputs.mT.expand(network.n, -1, -1)
-        activations, layers = [hidden], network.layers(flat)
+        activations, layers = [hidden], network.views()
         for weight, bias in layers[:-1]:
             hidden = torch.baddbmm(bias, weight, hidden)
             hidden = hidden.tanh_() if network.activation == "tanh" else hidden.relu_()
@@ -98,7 +102,7 @@ class _MLP(torch.autograd.Function):
     def backward(ctx, output_gradient: Tensor):  # pyright: ignore[reportIncompatibleMethodOverride]
         flat, *activations = ctx.saved_tensors
         network, delta, gradient = ctx.network, output_gradient.mT, None
-        layers = network.layers(flat)
+        layers = network.views()
         if ctx.needs_input_grad[1]:
             gradient = torch.empty_like(flat)
             gradients = network.layers(gradient)

@@ -121,6 +121,7 @@ def prepare_torch(deterministic: bool, threads: int | None = None) -> None:
     """Settings of torch that every run has."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(deterministic)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # nothing here reads memory that it has not written
     torch.set_flush_denormal(True)  # the moments of small gradients decay to denormals, on which Adam takes ten times as long
     if threads:
         torch.set_num_threads(threads)
