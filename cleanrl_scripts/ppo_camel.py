@@ -26,6 +26,7 @@ from gymnasium.spaces import Box
 from cleanrl_scripts.common.actor_critic import ActorCritic
 from cleanrl_scripts.common.arguments import check_env_id, check_ranges, resumed_args
 from cleanrl_scripts.common.audition import Episode, Teacher, audition, contestants
+from cleanrl_scripts.common.distributions import approx_kl
 from cleanrl_scripts.common.environments import make_flat_env, note_endless_episodes
 from cleanrl_scripts.common.errors import UserError, run_script
 from cleanrl_scripts.common.evaluation import evaluate
@@ -298,19 +299,20 @@ class PPO:
         size = len(batch[0])
         with torch.no_grad():
             batch.append(torch.cat([self.log_probs(*rows) for rows in zip(*(t.split(2048) for t in batch[:2]), strict=True)]))
-        sums, count = torch.zeros(5), 0
+        parts = []
         for _ in range(args.update_epochs):
             indices = torch.from_numpy(self.rng.permutation(size)).to(agent.device)
             shuffled = [tensor[indices].split(size // args.num_minibatches) for tensor in batch]
             for minibatch in zip(*shuffled, strict=True):
-                loss, losses = self.loss(*minibatch)
+                loss, *parts_of_loss = self.loss(*minibatch)
                 self.optimizer.step(loss, learning_rate, args.max_grad_norm)
-                sums += losses
-                count += 1
-            if args.target_kl is not None and losses[3] > args.target_kl:  # pyright: ignore[reportPossiblyUnbound]
+                parts.append([part.detach() for part in parts_of_loss])
+            if args.target_kl is not None and float(approx_kl(parts[-1][-1])) > args.target_kl:
                 break
+        *losses, log_ratios = (torch.stack(column) for column in zip(*parts, strict=True))
+        losses += [approx_kl(log_ratios), ((log_ratios.exp() - 1).abs() > args.clip_coef).float()]
         names = ("policy_loss", "value_loss", "entropy", "approx_kl", "clipfrac")
-        self.metrics = {f"losses/{name}": value / count for name, value in zip(names, sums.tolist(), strict=True)}
+        self.metrics = {f"losses/{name}": float(values.mean()) for name, values in zip(names, losses, strict=True)}
         errors, variance = batch[3] - batch[4], float(batch[3].var(unbiased=False))
         self.metrics["losses/explained_variance"] = 1 - float(errors.var(unbiased=False)) / variance if variance else math.nan
         self.metrics["charts/learning_rate"] = learning_rate
@@ -318,8 +320,8 @@ class PPO:
     def log_probs(self, observations: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
         return self.agent.policy.log_prob(self.agent(observations)[0], self.agent.log_std, actions)
 
-    def loss(self, observations, actions, advantages, returns, old_values, old_log_probs) -> tuple[torch.Tensor, torch.Tensor]:
-        """The loss of a minibatch (PPO, arXiv 1707.06347, equations 7 and 9), and its parts with approx_kl and clipfrac."""
+    def loss(self, observations, actions, advantages, returns, old_values, old_log_probs) -> tuple[torch.Tensor, ...]:
+        """The loss of a minibatch (PPO, arXiv 1707.06347, equations 7 and 9), its three parts, and log(policy / old policy)."""
         args, agent, policy = self.args, self.agent, self.agent.policy
         outputs, values = agent(observations)
         log_ratio = policy.log_prob(outputs, agent.log_std, actions) - old_log_probs
@@ -328,20 +330,17 @@ class PPO:
         if args.norm_adv and len(advantages) > 1:
             advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
         clipped_ratio = ratio.clamp(1 - args.clip_coef, 1 + args.clip_coef)
-        policy_loss = torch.max(-advantages * ratio, -advantages * clipped_ratio).mean()
+        policy_loss = -torch.min(advantages * ratio, advantages * clipped_ratio).mean()
 
         value_loss = (values - returns).square()
         if args.clip_vloss:
-            clipped_values = old_values + (values - old_values).clamp(-args.clip_coef, args.clip_coef)
+            clipped_values = values.clamp(old_values - args.clip_coef, old_values + args.clip_coef)
             value_loss = torch.max(value_loss, (clipped_values - returns).square())
         value_loss = 0.5 * value_loss.mean()
 
         entropy = policy.entropy(outputs, agent.log_std)
         loss = policy_loss - args.ent_coef * entropy + args.vf_coef * value_loss
-        with torch.no_grad():
-            approx_kl = (ratio - 1 - log_ratio).mean()
-            clipfrac = ((ratio - 1).abs() > args.clip_coef).float().mean()
-            return loss, torch.stack([policy_loss, value_loss, entropy, approx_kl, clipfrac]).cpu()
+        return loss, policy_loss, value_loss, entropy, log_ratio
 
 
 # ------------------------------------------------------------------------------------------------------------ training
