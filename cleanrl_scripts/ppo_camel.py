@@ -30,19 +30,11 @@ from cleanrl_scripts.common.distributions import approx_kl
 from cleanrl_scripts.common.environments import make_flat_env, note_endless_episodes
 from cleanrl_scripts.common.errors import UserError, run_script
 from cleanrl_scripts.common.evaluation import evaluate
-from cleanrl_scripts.common.files import write_atomically
 from cleanrl_scripts.common.gae import gae
 from cleanrl_scripts.common.logger import Logger
 from cleanrl_scripts.common.networks import Adam
 from cleanrl_scripts.common.priors_of_arms import PRIOR_RANGES, PriorArgs, arm_name, check_prior, load_priors, prior_files
-from cleanrl_scripts.common.run_folder import (
-    checkpoint_of,
-    prepare_torch,
-    run_folder,
-    save_checkpoint,
-    serialize,
-    write_summary,
-)
+from cleanrl_scripts.common.run_folder import checkpoint_of, prepare_torch, run_folder, save_checkpoint, save_torch
 from llmwrappers import EpsilonMaskSchedule, to_normalized
 from llmwrappers.prior_input import read_prior_input
 from llmwrappers.priors import shipped_priors
@@ -421,11 +413,11 @@ def train(args: Args, ppo: PPO, teachers: dict[str, Teacher], eval_env: gym.Env,
                 ppo.reset()
                 next_checkpoint = global_step + args.checkpoint_every
 
-        summary = {"global_step": global_step, "seconds": round(logger.seconds, 1), **evaluate_now(), "verdict": verdict}
+        summary = {**evaluate_now(), "verdict": verdict}
         if args.save_model:
             saved = {"env_id": args.env_id, "global_step": global_step, "agent": agent.state_dict()}
-            write_atomically(run_dir / "agent.pt", serialize(saved))
-        write_summary(run_dir, summary)
+            save_torch(run_dir / "agent.pt", saved)
+        logger.write_summary(global_step, summary)
 
 
 def begin(args: Args, agent: ActorCritic, teachers: dict[str, Teacher], rng, logger: Logger) -> tuple[int, str]:

@@ -46,14 +46,7 @@ from cleanrl_scripts.common.guidance_statistics import GuidanceStatistics
 from cleanrl_scripts.common.logger import Logger
 from cleanrl_scripts.common.networks import Adam
 from cleanrl_scripts.common.novelty import Novelty, NoveltyBonus
-from cleanrl_scripts.common.run_folder import (
-    checkpoint_of,
-    prepare_torch,
-    run_folder,
-    save_checkpoint,
-    serialize,
-    write_summary,
-)
+from cleanrl_scripts.common.run_folder import checkpoint_of, prepare_torch, run_folder, save_checkpoint, save_torch
 from cleanrl_scripts.common.trajectory_recording import record
 from llmwrappers import CriticalFunction, CriticalStateRewarder, EntryWorth, LLMActionOverride
 from llmwrappers.tables import Guidance, entry_count, shipped_tables
@@ -427,21 +420,21 @@ def train(
                 ppo.reset()
                 next_checkpoint = global_step + args.checkpoint_every
 
-        summary = {"global_step": global_step, "seconds": round(logger.seconds, 1), **evaluate_now()}
+        summary: dict = evaluate_now()
         if worth and guidance is not None:
             summary["verdict"] = str(worth)
             write_atomically(run_dir / "entries.json", json.dumps(entry_table(worth, guidance), indent=1))
             logger.print(str(worth))
         if args.save_model:
             saved = {"env_id": args.env_id, "global_step": global_step, "agent": agent.state_dict()}
-            write_atomically(run_dir / "agent.pt", serialize(saved))
+            save_torch(run_dir / "agent.pt", saved)
             if args.trajectory_episodes:
                 trajectories = record(make_flat_env(args), args.env_id, agent, args.trajectory_episodes, args.seed)
                 trajectories.save(run_dir / "trajectories.npz")
                 logger.print(
                     f"{len(trajectories)} episodes, mean return {trajectories.returns.mean():.1f}, in trajectories.npz"
                 )
-        write_summary(run_dir, summary)
+        logger.write_summary(global_step, summary)
 
 
 if __name__ == "__main__":
