@@ -188,11 +188,12 @@ class Batches(list):
 
     def __init__(self, ppo, ratio=1.0):
         super().__init__()
-        self.zero, self.ratio = sum(parameter.sum() * 0.0 for parameter in ppo.agent.parameters), ratio
+        self.parameters, self.ratio = ppo.agent.parameters, ratio
 
     def __call__(self, *batch):
         self.append([tensor.numpy() for tensor in batch])
-        return self.zero.clone(), *torch.zeros(3), torch.full((len(batch[0]),), math.log(self.ratio))
+        zero = sum(parameter.sum() for parameter in self.parameters) * 0.0
+        return zero, *torch.zeros(3), torch.full((len(batch[0]),), math.log(self.ratio))
 
 
 @pytest.mark.parametrize(("terminates", "worth"), [(True, 0.0), (False, 0.9 * (5 + 2))])
