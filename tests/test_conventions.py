@@ -43,8 +43,8 @@ MAY_IMPORT = {
         {"wandb", "moviepy"},
     ),
     "cleanrl_scripts/comparison": (
-        {"numpy", "scipy", "matplotlib", "cleanrl_scripts.common", "cleanrl_scripts.comparison"},
-        {"ray", "wandb", "cleanrl_scripts"},
+        {"numpy", "scipy", "matplotlib", "cleanrl_scripts", "cleanrl_scripts.common", "cleanrl_scripts.comparison"},
+        {"ray", "wandb"},
     ),
     "prompts": (set(), set()),
 }

@@ -241,8 +241,8 @@ def test_resuming_after_a_kill_repeats_the_run(tmp_path):
 @pytest.mark.parametrize("prior", ["none", "Walker2d-v4"])
 def test_kills_at_random_moments_leave_no_trace(tmp_path, prior):
     arguments = [
-        *QUICK, "--env-id", "Walker2d-v4", "--prior", prior, "--mask-fraction", "0.5", "--total-timesteps", "4000",
-        "--checkpoint-every", "300", "--batch-size", "256",
+        *QUICK, "--env-id", "Walker2d-v4", "--prior", prior, "--mask-fraction", "0.5", "--total-timesteps", "1500",
+        "--checkpoint-every", "200",
     ]  # fmt: skip
     kill_and_resume(SCRIPT, arguments, tmp_path)
 
