@@ -164,12 +164,10 @@ def exceeds(returns: list[float], others: list[float]) -> bool:
     """Whether the mean of some returns is above that of others, or above one value, by more than chance explains.
 
     Example:
-        >>> exceeds([5.0, 7.0], [1.0, 2.0]), exceeds([5.0, 7.0], [1.0, 5.0]), exceeds([5.0, 5.1], [1.0])
+        >>> exceeds([6.0, 7.0], [1.0, 2.0]), exceeds([5.0, 7.0], [1.0, 5.0]), exceeds([6.0, 6.1], [1.0])
         (True, False, True)
     """
+    test = scipy.stats.ttest_1samp if len(others) == 1 else scipy.stats.ttest_ind
     with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # a policy may return the same every time
-        if len(others) == 1:
-            p_value = float(scipy.stats.ttest_1samp(returns, others[0], alternative="greater").pvalue)
-        else:
-            p_value = float(scipy.stats.ttest_ind(returns, others, alternative="greater").pvalue)
+        _, p_value = test(returns, others[0] if len(others) == 1 else others, alternative="greater")  # pyright: ignore
     return float(np.mean(returns)) > float(np.mean(others)) if math.isnan(p_value) else p_value < 0.05
