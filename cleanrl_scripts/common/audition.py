@@ -167,7 +167,7 @@ def exceeds(returns: list[float], others: list[float]) -> bool:
         >>> exceeds([6.0, 7.0], [1.0, 2.0]), exceeds([5.0, 7.0], [1.0, 5.0]), exceeds([6.0, 6.1], [1.0])
         (True, False, True)
     """
-    test = scipy.stats.ttest_1samp if len(others) == 1 else scipy.stats.ttest_ind
+    test, other = (scipy.stats.ttest_1samp, others[0]) if len(others) == 1 else (scipy.stats.ttest_ind, others)
     with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # a policy may return the same every time
-        _, p_value = test(returns, others[0] if len(others) == 1 else others, alternative="greater")  # pyright: ignore
+        p_value = float(np.asarray(test(returns, other, alternative="greater"))[1])
     return float(np.mean(returns)) > float(np.mean(others)) if math.isnan(p_value) else p_value < 0.05
