@@ -49,6 +49,7 @@ def main() -> None:
             for row in csv.DictReader(file):
                 if row["arm"] in args.arms:
                     rows.append(tuple(row[name] for name in ("env_id", "arm", "seed", "step", "episodic_return")))
+    rows.sort(key=lambda row: row[1] != "none")  # the baseline first
     with open(args.output, "w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["env_id", "arm", "seed", "step", "episodic_return"])
