@@ -1,12 +1,12 @@
 # PPO that begins as the policy that an LLM wrote: CAMEL's mask (arXiv 2502.11896) teaches CleanRL's PPO its first steps.
 #
 #   audition:  every candidate, random actions and doing nothing play an episode, the one in front and random actions some more;
-#              does it beat random actions by more than chance?  no: what follows is PPO alone
+#              does it beat random actions, and differ from doing nothing, by more than chance?  no: what follows is PPO alone
 #   clone, until clone_steps:  for every episode, played inside the mask around the teacher, ever less often
 #                  actor  <- what the teacher would do in every state so far, by whomever visited
 #                  critic <- the discounted returns of the teacher's and the agent's own episodes
 #              then the normaliser of observations is frozen, so that the networks stay what they have become; if the teacher
-#              does no better than doing nothing, its copy explores more
+#              does worse than doing nothing, its copy explores more
 #   PPO:       for every rollout, the learning rate of a copy rising from 0
 #                  for every step:  a ~ policy(obs);  next_obs, reward = env.step(a);  store obs, a, log policy(a | obs), reward
 #                  advantages <- GAE;  for every epoch and minibatch: policy <- clipped objective, values <- clipped error
@@ -58,7 +58,7 @@ class Args(PriorArgs):
     warmup_steps: int = 50_000
     """steps over which the copy's learning rate rises from 0: its first steps away from the prior are small"""
     poor_std: float = 0.5
-    """the same if the prior returns no more than doing nothing: it has more to learn than to keep"""
+    """the same if the prior returns less than doing nothing: it has more to learn than to keep"""
 
     # PPO
     learning_rate: float = 3e-4
