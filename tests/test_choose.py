@@ -429,6 +429,6 @@ class TestRealChoices:
         assert choice.verdict.startswith("No candidate could be used: all 2 not tested; candidate 1 not tested: ")
 
     def test_a_discrete_space(self, candidates, tmp_path):
-        balance = "def policy(obs):\n    return {int(obs[2] + 0.5 * obs[3] > 0)}\n"
+        balance = "def policy(obs):\n    return [obs[2] + 0.5 * obs[3] <= 0, obs[2] + 0.5 * obs[3] > 0]\n"
         choice = choose_candidate("CartPole-v1", candidates(balance), budget_steps=25_000, run_dir=tmp_path / "runs")
         assert choice.candidate == 1, choice.verdict
