@@ -12,6 +12,7 @@
 #                  advantages <- GAE;  for every epoch and minibatch: policy <- clipped objective, values <- clipped error
 #
 # With --prior none it is CleanRL's PPO from the first step to the last.
+import copy
 import json
 import math
 from dataclasses import dataclass
@@ -162,8 +163,9 @@ class Clone:
         episode, agent, space, done = Episode(), self.agent, self.teacher.env.action_space, False
         raw_observation, info = env.reset(seed=int(self.rng.integers(2**31)))
         while not done and len(episode.rewards) < most_steps:
-            handed = read_prior_input(env, self.args.prior_input, raw_observation, info)
-            observation = self.teacher.observe(raw_observation)
+            # Copies, for an environment may write the next observation over this one.
+            handed = copy.deepcopy(read_prior_input(env, self.args.prior_input, raw_observation, info))
+            observation = np.array(self.teacher.observe(raw_observation))
             action = agent.act(observation, self.rng)
             x = to_normalized(action, space.low, space.high) if isinstance(space, Box) else action
             raw_observation, reward, terminated, truncated, info = env.step(x)

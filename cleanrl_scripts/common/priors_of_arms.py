@@ -146,7 +146,7 @@ def expert_prior(path: str, env_id: str, observation_space: gym.Space, action_sp
 def _from_agent(saved: dict, observation_space: gym.Space, action_space: gym.Space) -> tuple[list[int], PriorPolicy]:
     agent = ActorCritic(observation_space, action_space, np.random.default_rng(), torch.device("cpu"))
     sizes = saved["agent"]["sizes"]
-    if sizes == agent.network.sizes:
+    if (sizes[0], sizes[-1]) == (agent.network.sizes[0], agent.network.sizes[-1]):  # else it is refused with both numbers
         agent.load_state_dict(saved["agent"])
     # On a Discrete space a prior answers with the set of the actions that it allows.
     return sizes, lambda observation: agent.act(observation) if agent.policy.shape else {int(agent.act(observation))}
