@@ -163,9 +163,8 @@ class Clone:
         episode, agent, space, done = Episode(), self.agent, self.teacher.env.action_space, False
         raw_observation, info = env.reset(seed=int(self.rng.integers(2**31)))
         while not done and len(episode.rewards) < most_steps:
-            # Copies, for an environment may write the next observation over this one.
             handed = copy.deepcopy(read_prior_input(env, self.args.prior_input, raw_observation, info))
-            observation = np.array(self.teacher.observe(raw_observation))
+            observation = np.array(self.teacher.observe(raw_observation))  # a copy, too: env may write the next one over it
             action = agent.act(observation, self.rng)
             x = to_normalized(action, space.low, space.high) if isinstance(space, Box) else action
             raw_observation, reward, terminated, truncated, info = env.step(x)
