@@ -78,6 +78,14 @@ def test_the_first_of_several_leave_the_others_alone():
     torch.testing.assert_close(gradient, expected)
 
 
+def test_batches_of_any_size_follow_each_other():
+    network = make()
+    for batch, first in ((9, 2), (4, 2), (4, 1), (9, 2)):
+        inputs = torch.randn(batch, 7)
+        loss, expected = network(inputs, first=first).square().sum(), network(inputs)[:first].square().sum()
+        torch.testing.assert_close(*(torch.autograd.grad(value, network.flat)[0] for value in (loss, expected)))
+
+
 def test_two_evaluations_share_a_loss():
     network = make(1)
     a, b = torch.randn(2, BATCH, 7)
@@ -103,10 +111,11 @@ def test_a_second_derivative_is_an_error():
         torch.autograd.grad(network(inputs).sum(), inputs, create_graph=True)
 
 
-@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda network: network.double().float()])
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda network: copy.deepcopy(network).double().float()])
 def test_parameters_that_move_are_followed(duplicate):
     network, inputs = make(), torch.randn(BATCH, 7)
     network.numpy(inputs.numpy())
+    network(inputs).sum().backward()
     moved = duplicate(network)
     with torch.no_grad():
         moved.flat.add_(0.1)

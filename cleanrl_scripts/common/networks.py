@@ -34,7 +34,8 @@ class MLP(nn.Module):
         self.shapes = [shape for i, o in itertools.pairwise(sizes) for shape in ((n, o, i), (n, o, 1))]
         self.flat = nn.Parameter(torch.zeros(sum(map(math.prod, self.shapes))))
         self._layers: dict[int, list[tuple[Tensor, Tensor]]] = {}
-        self._deltas: dict[int, Tensor] = {}  # what backward computes with and nobody else sees, in memory that stays warm
+        # What backward computes with and nobody else sees, by layer and number of networks, in memory that stays warm.
+        self._deltas: dict[tuple[int, int], Tensor] = {}
 
     def layers(self, flat: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Weights (n, out, in) and biases (n, out, 1) of each layer, as views of a flat vector."""
@@ -68,6 +69,7 @@ class MLP(nn.Module):
             layers = self.layers(self.flat.detach())
             self._layers = {k: [(w[:k], b[:k]) for w, b in layers] for k in range(1, self.n + 1)}
             self._arrays = self._numpy_layers() if self.flat.device.type == "cpu" else []
+            self._deltas = {}
         return self._layers
 
     def _numpy_layers(self) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -126,9 +128,10 @@ class _MLP(torch.autograd.Function):
                 weight_gradient, bias_gradient = gradients.pop()
                 torch.bmm(delta, below.mT, out=weight_gradient)
                 torch.sum(delta, dim=2, keepdim=True, out=bias_gradient)
-            if number not in network._deltas or network._deltas[number].shape != below.shape:
-                network._deltas[number] = torch.empty_like(below)
-            delta = torch.bmm(w.mT, delta, out=network._deltas[number])
+            scratch = network._deltas.get((number, first))
+            if scratch is None or scratch.shape != below.shape:
+                scratch = network._deltas[number, first] = torch.empty_like(below)
+            delta = torch.bmm(w.mT, delta, out=scratch)
             if network.activation == "tanh":
                 torch.ops.aten.tanh_backward.grad_input(delta, below, grad_input=delta)
             else:
