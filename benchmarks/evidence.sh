@@ -21,6 +21,8 @@ paper=(--script td3_camel.py --env-ids "${mujoco[@]}" --total-timesteps 300000 -
     --expert-models "benchmarks/experts/{env_id}.pt")
 ultra=(--script ppo_ultra.py --total-timesteps 500000 --no-cuda)
 
+# PPO that begins as its prior, PPO alone, five bad priors; minutes a run.
+compare ppo-camel --env-ids "${mujoco[@]}" --arms none auto bad --seeds 1-5
 # CAMEL: TD3, the paper; then more seeds; then what the paper compares with. The experts are agents that the paper's form had
 # at its end, for TD3 alone has hardly one to offer after 300 000 steps.
 compare paper "${paper[@]}" --arms td3 paper --seeds 1-3

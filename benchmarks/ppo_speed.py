@@ -1,4 +1,4 @@
-"""Steps per second of ppo_ultra.py (--arm none --agent none), of Stable-Baselines3's PPO and of SBX's PPO, in one run.
+"""Steps per second of ppo_camel.py (--prior none), of Stable-Baselines3's PPO and of SBX's PPO, in one run.
 
     python benchmarks/ppo_speed.py                 # Hopper-v4 on one core; 3 minutes, 2 without SBX, which is optional
 
@@ -7,7 +7,7 @@ critic 64-64 tanh, Adam 3e-4, gamma 0.99, lambda 0.95, observations and rewards 
 are interleaved as in td3_speed.py, all on the same core. PPO learns after each rollout, so segments are whole rollouts: the
 gate (see there) stops a loop before the first step of a rollout, and a segment holds as many updates as rollouts.
 
-They differ in this: ppo_ultra.py also writes its metrics to files and lowers the learning rate; SBX does not clip the values'
+They differ in this: ppo_camel.py also writes its metrics to files and lowers the learning rate; SBX does not clip the values'
 loss. Use a quiet machine. Linux only.
 """
 
@@ -50,20 +50,20 @@ class Args:
 # ------------------------------------------------------------------------------------------------ in a worker process
 
 
-def train_ultra(gated, env_id: str, runs_dir: str) -> None:
-    """Runs ppo_ultra.py; the gate goes around the environment that it trains on, where other arms have the LLM's part."""
-    sys.path.insert(0, str(ROOT / "cleanrl_scripts"))
-    script: Any = importlib.import_module("ppo_ultra")
-    guide = script.guide
-    script.guide = lambda *arguments: gated(guide(*arguments))
+def train_camel(gated, env_id: str, runs_dir: str) -> None:
+    """Runs ppo_camel.py; the gate goes around the environment that its PPO is given."""
+    sys.path.insert(0, str(ROOT))
+    script: Any = importlib.import_module("cleanrl_scripts.ppo_camel")
+    ppo = script.PPO
+    script.PPO = lambda args, envs, *others: ppo(args, [gated(env) for env in envs], *others)
     never = 10**9
-    command = f"--env-id {env_id} --arm none --agent none --no-cuda --eval-episodes 1"
+    command = f"--env-id {env_id} --prior none --no-cuda --eval-episodes 1"
     command += f" --total-timesteps {never} --eval-every {never} --checkpoint-every {never}"
     script.main([*command.split(), "--runs-dir", runs_dir])
 
 
 def train_baseline(gated, env_id: str, name: str) -> None:
-    """Runs the PPO of Stable-Baselines3 or of SBX with ppo_ultra.py's hyperparameters."""
+    """Runs the PPO of Stable-Baselines3 or of SBX with ppo_camel.py's hyperparameters."""
     from stable_baselines3.common.monitor import Monitor
     from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
@@ -101,7 +101,7 @@ def train_baseline(gated, env_id: str, name: str) -> None:
     hidden = (observation_dim + 1) * WIDTH + (WIDTH + 1) * WIDTH
     expected = 2 * hidden + (WIDTH + 1) * (action_dim + 1) + action_dim  # with the actor's log_std
     if size != expected:
-        raise RuntimeError(f"{name}'s actor and critic have {size} parameters; ppo_ultra.py's have {expected}")
+        raise RuntimeError(f"{name}'s actor and critic have {size} parameters; ppo_camel.py's have {expected}")
     model.learn(10**9)
 
 
@@ -116,7 +116,7 @@ def work(connection: Connection, name: str, env_id: str, args: td3_speed.Args, r
             if name in BASELINES:
                 train_baseline(gated, env_id, name)
             else:
-                train_ultra(gated, env_id, runs_dir)
+                train_camel(gated, env_id, runs_dir)
     except EOFError:
         pass  # the parent has closed the connection: it wants no more segments
     except Exception:
@@ -152,7 +152,7 @@ def main(args: Args) -> None:
         print(
             f"warning: the load average is {os.getloadavg()[0]:.1f}; with other work on these cores the numbers mean nothing\n"
         )
-    names = ["ppo_ultra", "SB3", *(["SBX"] if has_sbx else [])]
+    names = ["ppo_camel", "SB3", *(["SBX"] if has_sbx else [])]
     steps = args.rollouts * ROLLOUT
     start_environment(1, sorted(os.sched_getaffinity(0)))
     reports = race(args.env_id, td3_speed.Args(steps=steps, rounds=args.rounds, warmup=args.warmup * ROLLOUT), names, work)

@@ -79,7 +79,14 @@ def folders_of_curves(output: str | None) -> list[Path]:
     return folders
 
 
-def import_curves(args: Args) -> tuple[Path, int]:
+def read_curves(args: Args) -> list[Evaluation]:
+    """Other people's curves."""
+    external = [e for source in args.from_wandb for e in from_wandb(source)]
+    env_ids = [*args.env_ids, *(e.env_id for e in external)]
+    return external + [e for source in args.from_csv for e in from_csv(Path(source), env_ids)]
+
+
+def import_curves(args: Args) -> Path:
     """Writes a folder of other people's curves alone."""
     output = Path(args.output or f"comparisons/from-{Path([*args.from_csv, *args.from_wandb][0]).stem}")
     if (output / "comparison.json").exists():
@@ -87,20 +94,14 @@ def import_curves(args: Args) -> tuple[Path, int]:
     external = read_curves(args)
     output.mkdir(parents=True, exist_ok=True)
     keep_curves(output, external, {})
-    return output, 0
-
-
-def read_curves(args: Args) -> list[Evaluation]:
-    external = [e for source in args.from_wandb for e in from_wandb(source)]
-    env_ids = [*args.env_ids, *(e.env_id for e in external)]
-    return external + [e for source in args.from_csv for e in from_csv(Path(source), env_ids)]
+    return output
 
 
 def compare(args: Args, extra: list[str]) -> tuple[Path, int]:
     """Trains what is not there yet and adds its curves; the folder, and how many runs failed."""
     env_ids = list(dict.fromkeys(args.env_ids))
-    same = ("script", "total_timesteps", "expert_models", "threshold", "from_csv", "from_wandb")
-    asked = {name: getattr(args, name) for name in same}
+    as_given = ("script", "total_timesteps", "expert_models", "threshold", "from_csv", "from_wandb")
+    asked = {name: getattr(args, name) for name in as_given}
     asked |= {"env_ids": env_ids, "seeds": parse_seeds(args.seeds)}
     asked |= {"arms": parse_arms(args.arms, args.script), "flags": extra}
     output = Path(args.output or f"comparisons/{Path(args.script).stem}-{in_a_path('_'.join(env_ids))}")
@@ -136,9 +137,11 @@ def main(argv: list[str] | None = None) -> int:
     failures = 0
     if args.report_only:
         folders = folders_of_curves(args.output)
-    else:
-        output, failures = compare(args, extra) if args.env_ids else import_curves(args)
+    elif args.env_ids:
+        output, failures = compare(args, extra)
         folders = [output]
+    else:
+        folders = [import_curves(args)]
     for folder in folders:
         with its_turn(folder):
             report = write_report(folder, args.threshold)

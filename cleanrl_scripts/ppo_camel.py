@@ -1,13 +1,13 @@
 # PPO that begins as the policy that an LLM wrote: CAMEL's mask (arXiv 2502.11896) teaches CleanRL's PPO its first steps.
 #
 #   audition:  every candidate, random actions and doing nothing play an episode, the one in front and random actions some more;
-#              does it beat random actions by more than chance?  no: what follows is PPO alone
+#              does it beat random actions, and differ from doing nothing, by more than chance?  no: what follows is PPO alone
 #   clone, until clone_steps:  for every episode, played inside the mask around the teacher, ever less often
 #                  actor  <- what the teacher would do in every state so far, by whomever visited
 #                  critic <- the discounted returns of the teacher's and the agent's own episodes
 #              then the normaliser of observations is frozen, so that the networks stay what they have become; if the teacher
-#              does no better than doing nothing, its copy explores more
-#   PPO:       for every rollout
+#              does worse than doing nothing, its copy explores more
+#   PPO:       for every rollout, the learning rate of a copy rising from 0
 #                  for every step:  a ~ policy(obs);  next_obs, reward = env.step(a);  store obs, a, log policy(a | obs), reward
 #                  advantages <- GAE;  for every epoch and minibatch: policy <- clipped objective, values <- clipped error
 #
@@ -26,22 +26,15 @@ from gymnasium.spaces import Box
 from cleanrl_scripts.common.actor_critic import ActorCritic
 from cleanrl_scripts.common.arguments import check_env_id, check_ranges, resumed_args
 from cleanrl_scripts.common.audition import Episode, Teacher, audition, contestants
+from cleanrl_scripts.common.distributions import approx_kl
 from cleanrl_scripts.common.environments import make_flat_env, note_endless_episodes
 from cleanrl_scripts.common.errors import UserError, run_script
 from cleanrl_scripts.common.evaluation import evaluate
-from cleanrl_scripts.common.files import write_atomically
 from cleanrl_scripts.common.gae import gae
 from cleanrl_scripts.common.logger import Logger
 from cleanrl_scripts.common.networks import Adam
 from cleanrl_scripts.common.priors_of_arms import PRIOR_RANGES, PriorArgs, arm_name, check_prior, load_priors, prior_files
-from cleanrl_scripts.common.run_folder import (
-    checkpoint_of,
-    prepare_torch,
-    run_folder,
-    save_checkpoint,
-    serialize,
-    write_summary,
-)
+from cleanrl_scripts.common.run_folder import checkpoint_of, prepare_torch, run_folder, save_checkpoint, save_torch
 from llmwrappers import EpsilonMaskSchedule, to_normalized
 from llmwrappers.prior_input import read_prior_input
 from llmwrappers.priors import shipped_priors
@@ -62,8 +55,10 @@ class Args(PriorArgs):
     """the learning rate of the regression on the prior's actions and returns"""
     clone_std: float = 0.2
     """standard deviation of the copy's actions, as a fraction of half the action range"""
+    warmup_steps: int = 50_000
+    """steps over which the copy's learning rate rises from 0: its first steps away from the prior are small"""
     poor_std: float = 0.5
-    """the same if the prior returns no more than doing nothing: it has more to learn than to keep"""
+    """the same if the prior returns less than doing nothing: it has more to learn than to keep"""
 
     # PPO
     learning_rate: float = 3e-4
@@ -99,7 +94,7 @@ class Args(PriorArgs):
 
 
 RANGES = {
-    "at least 0": ("ent_coef", "vf_coef"),
+    "at least 0": ("ent_coef", "vf_coef", "warmup_steps"),
     "at least 1": ("num_envs", "num_steps", "num_minibatches", "update_epochs", "clone_steps"),
     "finite and above 0": ("learning_rate", "clone_learning_rate", "clone_std", "poor_std", "clip_coef", "max_grad_norm"),
     "in [0, 1]": ("gamma", "gae_lambda"),
@@ -296,19 +291,20 @@ class PPO:
         size = len(batch[0])
         with torch.no_grad():
             batch.append(torch.cat([self.log_probs(*rows) for rows in zip(*(t.split(2048) for t in batch[:2]), strict=True)]))
-        sums, count = torch.zeros(5), 0
+        parts = []
         for _ in range(args.update_epochs):
             indices = torch.from_numpy(self.rng.permutation(size)).to(agent.device)
             shuffled = [tensor[indices].split(size // args.num_minibatches) for tensor in batch]
             for minibatch in zip(*shuffled, strict=True):
-                loss, losses = self.loss(*minibatch)
+                loss, *parts_of_loss = self.loss(*minibatch)
                 self.optimizer.step(loss, learning_rate, args.max_grad_norm)
-                sums += losses
-                count += 1
-            if args.target_kl is not None and losses[3] > args.target_kl:  # pyright: ignore[reportPossiblyUnbound]
+                parts.append([part.detach() for part in parts_of_loss])
+            if args.target_kl is not None and float(approx_kl(parts[-1][-1])) > args.target_kl:
                 break
+        *losses, log_ratios = (torch.stack(column) for column in zip(*parts, strict=True))
+        losses += [approx_kl(log_ratios), ((log_ratios.exp() - 1).abs() > args.clip_coef).float()]
         names = ("policy_loss", "value_loss", "entropy", "approx_kl", "clipfrac")
-        self.metrics = {f"losses/{name}": value / count for name, value in zip(names, sums.tolist(), strict=True)}
+        self.metrics = {f"losses/{name}": float(values.mean()) for name, values in zip(names, losses, strict=True)}
         errors, variance = batch[3] - batch[4], float(batch[3].var(unbiased=False))
         self.metrics["losses/explained_variance"] = 1 - float(errors.var(unbiased=False)) / variance if variance else math.nan
         self.metrics["charts/learning_rate"] = learning_rate
@@ -316,8 +312,8 @@ class PPO:
     def log_probs(self, observations: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
         return self.agent.policy.log_prob(self.agent(observations)[0], self.agent.log_std, actions)
 
-    def loss(self, observations, actions, advantages, returns, old_values, old_log_probs) -> tuple[torch.Tensor, torch.Tensor]:
-        """The loss of a minibatch (PPO, arXiv 1707.06347, equations 7 and 9), and its parts with approx_kl and clipfrac."""
+    def loss(self, observations, actions, advantages, returns, old_values, old_log_probs) -> tuple[torch.Tensor, ...]:
+        """The loss of a minibatch (PPO, arXiv 1707.06347, equations 7 and 9), its three parts, and log(policy / old policy)."""
         args, agent, policy = self.args, self.agent, self.agent.policy
         outputs, values = agent(observations)
         log_ratio = policy.log_prob(outputs, agent.log_std, actions) - old_log_probs
@@ -326,20 +322,17 @@ class PPO:
         if args.norm_adv and len(advantages) > 1:
             advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
         clipped_ratio = ratio.clamp(1 - args.clip_coef, 1 + args.clip_coef)
-        policy_loss = torch.max(-advantages * ratio, -advantages * clipped_ratio).mean()
+        policy_loss = -torch.min(advantages * ratio, advantages * clipped_ratio).mean()
 
         value_loss = (values - returns).square()
         if args.clip_vloss:
-            clipped_values = old_values + (values - old_values).clamp(-args.clip_coef, args.clip_coef)
+            clipped_values = values.clamp(old_values - args.clip_coef, old_values + args.clip_coef)
             value_loss = torch.max(value_loss, (clipped_values - returns).square())
         value_loss = 0.5 * value_loss.mean()
 
         entropy = policy.entropy(outputs, agent.log_std)
         loss = policy_loss - args.ent_coef * entropy + args.vf_coef * value_loss
-        with torch.no_grad():
-            approx_kl = (ratio - 1 - log_ratio).mean()
-            clipfrac = ((ratio - 1).abs() > args.clip_coef).float().mean()
-            return loss, torch.stack([policy_loss, value_loss, entropy, approx_kl, clipfrac]).cpu()
+        return loss, policy_loss, value_loss, entropy, log_ratio
 
 
 # ------------------------------------------------------------------------------------------------------------ training
@@ -401,6 +394,8 @@ def train(args: Args, ppo: PPO, teachers: dict[str, Teacher], eval_env: gym.Env,
         last_return = math.nan
         while global_step < total:
             learning_rate = args.learning_rate * (1.0 - global_step / total if args.anneal_lr else 1.0)
+            if agent.is_frozen:  # it is a copy
+                learning_rate *= min(1.0, (global_step + batch - start) / max(args.warmup_steps, 1))
             episodes = ppo.collect()
             ppo.update(learning_rate)
             for ended_after, metrics in episodes:
@@ -418,11 +413,11 @@ def train(args: Args, ppo: PPO, teachers: dict[str, Teacher], eval_env: gym.Env,
                 ppo.reset()
                 next_checkpoint = global_step + args.checkpoint_every
 
-        summary = {"global_step": global_step, "seconds": round(logger.seconds, 1), **evaluate_now(), "verdict": verdict}
+        summary = {**evaluate_now(), "verdict": verdict}
         if args.save_model:
             saved = {"env_id": args.env_id, "global_step": global_step, "agent": agent.state_dict()}
-            write_atomically(run_dir / "agent.pt", serialize(saved))
-        write_summary(run_dir, summary)
+            save_torch(run_dir / "agent.pt", saved)
+        logger.write_summary(global_step, summary)
 
 
 def begin(args: Args, agent: ActorCritic, teachers: dict[str, Teacher], rng, logger: Logger) -> tuple[int, str]:

@@ -31,19 +31,11 @@ from cleanrl_scripts.common.arguments import check_env_id, check_ranges, resumed
 from cleanrl_scripts.common.environments import flattened, make_env, note_endless_episodes, refuse_action_space
 from cleanrl_scripts.common.errors import UserError, run_script
 from cleanrl_scripts.common.evaluation import evaluate
-from cleanrl_scripts.common.files import write_atomically
 from cleanrl_scripts.common.logger import Logger
 from cleanrl_scripts.common.networks import MLP, Adam, choose_matmul
 from cleanrl_scripts.common.priors_of_arms import PRIOR_RANGES, PriorArgs, arm_name, check_prior, load_priors, prior_files
 from cleanrl_scripts.common.replay import Replay
-from cleanrl_scripts.common.run_folder import (
-    checkpoint_of,
-    prepare_torch,
-    run_folder,
-    save_checkpoint,
-    serialize,
-    write_summary,
-)
+from cleanrl_scripts.common.run_folder import checkpoint_of, prepare_torch, run_folder, save_checkpoint, save_torch
 from llmwrappers import EpsilonMaskSchedule, LLMActionMask
 from llmwrappers.priors import shipped_priors
 
@@ -344,8 +336,8 @@ def train(args: Args, env: gym.Env, eval_env: gym.Env, space: Box, run_dir: Path
         if args.save_model:
             vectors = {"actor": td3.actor.flat.detach().cpu(), "critics": td3.critics.flat.detach().cpu()}
             model = {"env_id": args.env_id, "actor_sizes": td3.actor.sizes, **vectors}
-            write_atomically(run_dir / "model.pt", serialize(model))
-        write_summary(run_dir, {"global_step": global_step, "seconds": round(logger.seconds, 1), **evaluate_now()})
+            save_torch(run_dir / "model.pt", model)
+        logger.write_summary(global_step, evaluate_now())
 
 
 if __name__ == "__main__":

@@ -201,8 +201,8 @@ def choose_candidate(
         env_id: the environment; for "return" one that ``ppo_camel.py`` can train
         candidates: those that were rejected too, so that the verdict counts them
         select: "return" (episodes, then training) or "probe" (episodes alone)
-        budget_steps: training steps of all runs together, for three candidates 13. Short runs favour a prior: whether PPO
-            alone would overtake it later, only longer ones show
+        budget_steps: training steps of all runs together, for three candidates 13. The clone has up to half of a run: in
+            short ones it is poor, and whether PPO alone would overtake a good one later, only longer ones show
         episodes: episodes of each candidate, seeded ``seed``, ``seed + 1``, ...; at least 2
         seed: seed of the first episode and of the first training run
         run_dir: the folder of the training runs
@@ -313,9 +313,10 @@ def training_settings(steps: int) -> dict[str, float]:
 
     Example:
         >>> training_settings(163_840)["eval_every"], [training_settings(n)["clone_steps"] for n in (4096, 14_336, 163_840)]
-        (13653, [2048, 4096, 8192])
+        (13653, [2048, 6144, 8192])
     """
-    clone = min(math.ceil(steps / (5 * ROLLOUT_STEPS)), MOST_CLONE_STEPS // ROLLOUT_STEPS)
+    # Up to half the run: a copy of too few steps is a poor one, whatever the prior.
+    clone = min(steps // 2, MOST_CLONE_STEPS) // ROLLOUT_STEPS
     return {
         "total_timesteps": steps,
         "clone_steps": clone * ROLLOUT_STEPS,

@@ -172,6 +172,27 @@ class Turns(gym.Env):
 gym.register("llmwrappers-tests/Turns-v0", entry_point=Turns, disable_env_checker=True)
 
 
+class Crossing(gym.Env):
+    """Ten steps along a line; only in the middle does the action matter: but for 1, the episode ends there."""
+
+    def __init__(self):
+        self.action_space = Discrete(4)
+        self.observation_space = Box(0.0, 10.0, (1,))
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        fell = self.t == 5 and action != 1
+        self.t += 1
+        return np.array([self.t], np.float32), 1.0, fell, self.t == 10, {}
+
+
+gym.register("llmwrappers-tests/Crossing-v0", entry_point=Crossing, disable_env_checker=True)
+
+
 def load_script(path: Path):
     """Imports a single-file script, which is no package, as a module."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -230,6 +251,21 @@ def kill_and_resume(script: Path, arguments: list[str], tmp_path: Path, kill_whe
         if path.name != "checkpoint.pt":  # which holds how long it took
             assert (killed / path.name).read_bytes() == path.read_bytes(), f"{path.name}, killed at the moments of seed {seed}"
     return whole, killed
+
+
+class Careful:
+    """An agent for Crossing that always takes action 1."""
+
+    def act(self, observation, rng=None):
+        return 1
+
+
+def crossing_table(states):
+    """Critical states of Crossing, at each of which the LLM says 1."""
+    from llmwrappers import CriticalStates
+
+    n = len(states)
+    return CriticalStates(np.array(states)[:, None], np.ones(n, int), np.zeros(n), scale=[1.0], tolerance=0.1)
 
 
 CHAT_TEMPLATE = """\

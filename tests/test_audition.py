@@ -142,6 +142,15 @@ def test_a_prior_that_does_no_better_than_nothing_is_told_apart(worst, beats_not
     assert "doing nothing 0.0" in found.verdict
 
 
+def test_a_prior_that_is_as_good_as_nothing_does_not_teach():
+    args = PriorArgs(exp_name="", env_id="Push")
+    teachers = contestants(Push(), {"zero": constant(0.0)}, np.asarray, args)
+    teachers[CHANCE].policy = lambda observation: [np.random.default_rng(int(observation[0])).normal(-1.5, 0.1)]
+    found = audition(teachers, 10_000, np.random.default_rng(0))
+    assert found.teacher == ""
+    assert found.verdict.startswith("No prior is told from doing nothing by its returns (zero returned 0.0 (3 episodes)")
+
+
 def test_on_a_discrete_space_there_is_no_doing_nothing():
     teachers = contestants(gym.make("CartPole-v1"), {}, np.asarray, PriorArgs(exp_name=""))
     assert list(teachers) == [CHANCE]

@@ -140,3 +140,13 @@ def test_adam_is_torchs(max_grad_norm):
         nn.utils.clip_grad_norm_([theirs.flat], max_grad_norm)
         reference.step()
     torch.testing.assert_close(mine.flat, theirs.flat, rtol=1e-4, atol=1e-5)
+
+
+def test_adam_takes_the_gradient_of_a_plain_sum():
+    """Which autograd gives as one number, expanded."""
+    parameter, expected = torch.nn.Parameter(torch.ones(100)), torch.nn.Parameter(torch.ones(100))
+    optimizer = torch.optim.Adam([expected], lr=0.1)
+    Adam([parameter]).step(parameter.sum(), 0.1)
+    expected.sum().backward()
+    optimizer.step()
+    torch.testing.assert_close(parameter, expected)

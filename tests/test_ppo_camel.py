@@ -22,7 +22,7 @@ from cleanrl_scripts.common.errors import UserError
 SCRIPT = ROOT / "cleanrl_scripts" / "ppo_camel.py"
 ONE_STEP, TURNS = "llmwrappers-tests/OneStep-v0", "llmwrappers-tests/Turns-v0"  # known from conftest
 QUICK = ["--num-steps", "128", "--num-minibatches", "4", "--update-epochs", "4", "--eval-every", "512", "--eval-episodes", "2"]
-QUICK += ["--no-cuda", "--clone-steps", "400"]
+QUICK += ["--no-cuda", "--clone-steps", "400", "--warmup-steps", "0"]
 
 
 @pytest.fixture

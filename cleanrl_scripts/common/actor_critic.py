@@ -39,19 +39,20 @@ class ActorCritic:
 
     def __call__(self, observations: Tensor) -> tuple[Tensor, Tensor]:
         """Normalised observations -> the policy's outputs (batch, size) and the values (batch,)."""
-        outputs = self.network(observations)
         if self.images:
+            outputs = self.network(observations)
             return outputs[:, :-1], outputs[:, -1]
-        return outputs[0], outputs[1, :, 0]
+        outputs, values = self.network(observations)
+        return outputs, values[:, 0]
 
     def numpy(self, observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The same for a few observations; those that are vectors need no torch."""
-        if self.images:
+        if isinstance(self.network, ConvNet):
             with torch.no_grad():
                 outputs, values = self(torch.from_numpy(observations).to(self.device))
             return outputs.cpu().numpy(), values.cpu().numpy()
-        outputs = self.network.numpy(observations)
-        return outputs[0], outputs[1, :, 0]
+        outputs, values = self.network.numpy(observations)
+        return outputs, values[:, 0]
 
     def normalized(self, observation: np.ndarray, update: bool = False) -> np.ndarray:
         """An observation as the networks see it; images, which they divide by 255, as they are."""

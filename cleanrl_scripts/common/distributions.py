@@ -26,7 +26,7 @@ class Gaussian:
     def log_prob(self, means: Tensor, log_std: Tensor, actions: Tensor) -> Tensor:
         """log N(a; mean, std) of each action, (batch,)."""
         z = (actions - means) * (-log_std).exp()
-        return -0.5 * z.square().sum(dim=1) - log_std.sum() - 0.5 * math.log(2 * math.pi) * self.size
+        return -0.5 * z.square().sum(dim=1) - (log_std.sum() + 0.5 * math.log(2 * math.pi) * self.size)
 
     def entropy(self, means: Tensor, log_std: Tensor) -> Tensor:
         return log_std.sum() + 0.5 * math.log(2 * math.pi * math.e) * self.size
@@ -60,3 +60,8 @@ class Categorical:
 def distribution(space: Box | Discrete) -> Gaussian | Categorical:
     """The distribution over an action space."""
     return Gaussian(space) if isinstance(space, Box) else Categorical(space)
+
+
+def approx_kl(log_ratios: Tensor) -> Tensor:
+    """An estimate of KL(old policy, policy) without bias, and of little variance (http://joschu.net/blog/kl-approx.html)."""
+    return (log_ratios.exp() - 1 - log_ratios).mean()

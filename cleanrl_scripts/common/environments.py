@@ -62,8 +62,8 @@ def flattened(env: gym.Env, env_id: str, images: bool = False) -> gym.Env:
 def refuse_action_space(env_id: str, algorithm: str, space: gym.Space, discrete: bool, bounded: bool) -> None:
     """Refuses what is neither a Box of floats (with finite low < high, if ``bounded``) nor, if they are served, Discrete."""
     is_box = isinstance(space, Box) and np.issubdtype(space.dtype, np.floating)
-    if is_box and bounded:
-        is_box = space.is_bounded("both") and bool((space.low < space.high).all())
+    if bounded and isinstance(space, Box):
+        is_box = is_box and space.is_bounded("both") and bool((space.low < space.high).all())
     if not (is_box or (discrete and isinstance(space, Discrete))):
         box = "a Box action space of floats" + " with finite low < high" * bounded
         raise UserError(f"--env-id {env_id}: {algorithm} needs {box}{' or a Discrete one' * discrete}, got {space}")

@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import datetime
+import json
 import os
 import signal
 import sys
@@ -14,6 +15,7 @@ from tqdm import tqdm
 
 from cleanrl_scripts.common.arguments import RunArgs
 from cleanrl_scripts.common.errors import UserError
+from cleanrl_scripts.common.files import write_atomically
 from cleanrl_scripts.common.run_folder import how_to_resume
 
 
@@ -83,6 +85,11 @@ class Logger:
     @property
     def steps_per_second(self) -> float:
         return max(self.global_step - self.start_step, 1) / max(time.monotonic() - self.start_time, 1e-9)
+
+    def write_summary(self, global_step: int, values: dict) -> None:
+        """Writes summary.json, which says that the run has finished."""
+        summary = {"global_step": global_step, "seconds": round(self.seconds, 1), **values}
+        write_atomically(self.run_dir / "summary.json", json.dumps(summary, indent=2))
 
     def state_dict(self) -> dict:
         """What a checkpoint keeps of it; the metrics so far are on the disk then."""

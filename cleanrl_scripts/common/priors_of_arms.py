@@ -129,27 +129,8 @@ def expert_prior(path: str, env_id: str, observation_space: gym.Space, action_sp
     try:
         saved = torch.load(path, map_location="cpu", weights_only=True)
         trained_on = saved["env_id"]
-        if "agent" in saved:
-            agent = ActorCritic(
-                gym.spaces.flatten_space(observation_space), action_space, np.random.default_rng(), torch.device("cpu")
-            )
-            sizes = saved["agent"]["sizes"]
-            if sizes == agent.network.sizes:
-                agent.load_state_dict(saved["agent"])
-
-            def expert(observation):
-                action = agent.act(observation)
-                return {action} if isinstance(action, int) else action
-
-        else:
-            sizes, network = saved["actor_sizes"], MLP(saved["actor_sizes"])
-            network.flat.data.copy_(saved["actor"])
-            space: Any = action_space
-
-            def expert(observation):
-                x = np.tanh(network.numpy(observation.astype(np.float32)[None])[0, 0])
-                return to_native(x.reshape(space.shape), space.low, space.high)
-
+        from_saved = _from_agent if "agent" in saved else _from_actor
+        sizes, expert = from_saved(saved, gym.spaces.flatten_space(observation_space), action_space)
     except Exception as error:
         raise UserError(f"--prior expert:{path} is no model.pt or agent.pt of these scripts: {error}") from None
     if trained_on.rpartition("-v")[0] != env_id.rpartition("-v")[0]:
@@ -160,3 +141,23 @@ def expert_prior(path: str, env_id: str, observation_space: gym.Space, action_sp
             f"--prior expert:{path} maps {sizes[0]} numbers to {sizes[-1]}; the environment needs {needed[0]} to {needed[1]}"
         )
     return lambda observation: expert(np.asarray(flatten(observation_space, observation)))
+
+
+def _from_agent(saved: dict, observation_space: gym.Space, action_space: gym.Space) -> tuple[list[int], PriorPolicy]:
+    agent = ActorCritic(observation_space, action_space, np.random.default_rng(), torch.device("cpu"))
+    sizes = saved["agent"]["sizes"]
+    if sizes == agent.network.sizes:
+        agent.load_state_dict(saved["agent"])
+    # On a Discrete space a prior answers with the set of the actions that it allows.
+    return sizes, lambda observation: agent.act(observation) if agent.policy.shape else {int(agent.act(observation))}
+
+
+def _from_actor(saved: dict, observation_space: gym.Space, action_space: Any) -> tuple[list[int], PriorPolicy]:
+    network = MLP(saved["actor_sizes"])
+    network.flat.data.copy_(saved["actor"])
+
+    def expert(observation: np.ndarray) -> np.ndarray:
+        x = np.tanh(network.numpy(observation.astype(np.float32)[None])[0, 0])
+        return to_native(x.reshape(action_space.shape), action_space.low, action_space.high)
+
+    return saved["actor_sizes"], expert

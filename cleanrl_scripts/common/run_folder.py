@@ -63,7 +63,7 @@ def how_to_resume(run_dir: Path) -> str:
 
 def save_checkpoint(run_dir: Path, state: dict) -> None:
     """Replaces the checkpoint, if all of it can be written."""
-    write_atomically(run_dir / "checkpoint.pt", serialize(state))
+    save_torch(run_dir / "checkpoint.pt", state)
 
 
 @contextlib.contextmanager
@@ -76,9 +76,9 @@ def checkpoint_of(run_dir: Path, device: torch.device | str = "cpu") -> Iterator
         raise UserError(f"--resume {run_dir}: its checkpoint is damaged or of another run: {error}") from None
 
 
-def write_summary(run_dir: Path, summary: dict) -> None:
-    """Writes summary.json, which says that the run has finished."""
-    write_atomically(run_dir / "summary.json", json.dumps(summary, indent=2))
+def save_torch(path: Path, state: dict) -> None:
+    """torch.save that leaves at path what was there or all of the state."""
+    write_atomically(path, serialize(state))
 
 
 def serialize(state: dict) -> memoryview:

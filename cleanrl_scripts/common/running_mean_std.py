@@ -33,6 +33,6 @@ class RunningMeanStd:
         return {"mean": torch.from_numpy(self.mean), "sum_squares": torch.from_numpy(self.sum_squares), "count": self.count}
 
     def load_state_dict(self, state: dict) -> None:
-        self.mean, self.sum_squares = (state[name].double().numpy().copy() for name in ("mean", "sum_squares"))
+        self.mean, self.sum_squares = (state[name].double().cpu().numpy().copy() for name in ("mean", "sum_squares"))
         self.count = float(state["count"])
         self._set_inverse_std()

@@ -122,7 +122,7 @@ class RayPool:
             raise UserError(f"--ray {address}: {error} (`ray start --head` starts a cluster)") from None
         # A node that cannot import this package is to say which disk it does not see, not that.
         ray.cloudpickle.register_pickle_by_value(cleanrl_scripts)
-        self.ray, self.token = ray, output / f".token-{uuid.uuid4().hex}"
+        self.ray, self.token = ray, output.absolute() / f".token-{uuid.uuid4().hex}"
         self.token.touch()
         self.task = ray.remote(num_cpus=1, max_retries=-1)(train_on_a_node)
         self.running: dict[Run, ray.ObjectRef] = {}

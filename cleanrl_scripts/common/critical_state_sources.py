@@ -1,0 +1,175 @@
+"""The agent that is fine-tuned and the critical states that guide it: which files they are, how they are read and checked."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import gymnasium as gym
+import numpy as np
+import torch
+
+from cleanrl_scripts.common.actor_critic import ActorCritic
+from cleanrl_scripts.common.arguments import RunArgs
+from cleanrl_scripts.common.errors import UserError
+from cleanrl_scripts.common.moved_states import random_states
+from cleanrl_scripts.common.statemask import statemask
+from llmwrappers import CriticalStates, Trajectories, tables
+from llmwrappers.tables import Guidance, load_guidance, shipped_tables
+
+
+@dataclass
+class SourceArgs(RunArgs):
+    # The sub-optimal agent
+    pretrain_timesteps: int = 0
+    """if not 0: trains a plain agent, a new one unless --agent names one, for so many steps, saves it with its trajectories,
+    and ends"""
+    agent: str = "shipped"
+    """the agent to fine-tune: shipped (env_id's), the agent.pt of a run, or none: starts from scratch"""
+
+    # The LLM's part
+    arm: Literal["none", "a", "r", "ra", "random", "rnd", "statemask"] = "ra"
+    """none: PPO goes on; a: the LLM's actions; r: its rewards; ra: both; random: both, at random states; rnd: a novelty bonus
+    at the LLM's states; statemask: that bonus at the states that a learned mask network calls critical"""
+    guidance: Literal["table", "code"] = "table"
+    """critical states from the LLM's table, or from the function that it wrote"""
+    critical_states: str = "shipped"
+    """shipped (env_id's), or a folder, .json or .py that local_llm.find_critical_states wrote, or a shipped name"""
+    statemask_timesteps: int = 50_000
+    """steps for which --arm statemask trains its mask network first"""
+    fidelity_episodes: int = 0
+    """if not 0: plays the agent for so many episodes with random actions at the critical states, and at as many random ones,
+    prints what each costs, and ends"""
+
+
+SOURCE_RANGES = {"at least 0": ("pretrain_timesteps", "fidelity_episodes"), "at least 1": ("statemask_timesteps",)}
+
+
+def check_sources(args: SourceArgs) -> None:
+    """Refuses what is not shipped and what does not go together; a pretraining starts from scratch, without guidance."""
+    if args.pretrain_timesteps and args.fidelity_episodes:
+        raise UserError(
+            f"--fidelity-episodes {args.fidelity_episodes} plays an agent that has been trained, and trains none; give it "
+            "without --pretrain-timesteps"
+        )
+    if args.pretrain_timesteps:
+        args.agent, args.arm = "none" if args.agent == "shipped" else args.agent, "none"
+        return
+    if args.agent == "shipped" and not (table_folder(args) / "agent.pt").is_file():
+        raise UserError(
+            f"no agent is shipped for --env-id {args.env_id} (shipped: {', '.join(shipped_tables())}). Train one with "
+            "--pretrain-timesteps 300000 and give --agent RUN_DIR/agent.pt, or begin from scratch with --agent none"
+        )
+    needed = args.arm != "none" or args.fidelity_episodes
+    if args.critical_states == "shipped" and needed and not (table_folder(args) / "table.json").is_file():
+        raise UserError(
+            f"no table is shipped for --env-id {args.env_id} (shipped: {', '.join(shipped_tables())}). Let a model write "
+            f"one: python -m local_llm.find_critical_states --env-id {args.env_id} --trajectories RUN_DIR/trajectories.npz; or "
+            "train without: --arm none"
+        )
+    if args.arm in ("random", "statemask") and args.guidance == "code":
+        raise UserError(f"--arm {args.arm} moves the states of a table, so it needs --guidance table, got --guidance code")
+
+
+def table_folder(args: SourceArgs) -> Path:
+    """Where the table of the environment is shipped, its agent and that agent's trajectories."""
+    return Path(tables.__file__).parent / args.env_id.replace("/", "-")
+
+
+def agent_path(args: SourceArgs) -> Path | None:
+    if args.agent == "none":
+        return None
+    return table_folder(args) / "agent.pt" if args.agent == "shipped" else Path(args.agent)
+
+
+def trajectories_path(args: SourceArgs) -> Path | None:
+    """The episodes saved with the agent."""
+    path = agent_path(args)
+    return path and path.with_name("trajectories.npz")
+
+
+def guidance_source(args: SourceArgs) -> Path | str:
+    """The file or folder of the LLM's critical states, or a shipped name, if there is no such file or folder."""
+    folder = table_folder(args) if args.critical_states == "shipped" else Path(args.critical_states)
+    if args.guidance == "code" and (folder.is_dir() or args.critical_states == "shipped"):
+        return folder / "critical.py"
+    return folder if folder.exists() else args.critical_states
+
+
+def source_files(args: SourceArgs) -> dict[str, str]:
+    """The hashes of the files that a run depends on, so that a resumed one notices if they have changed."""
+    paths = {"agent": agent_path(args), "trajectories": None if args.pretrain_timesteps else trajectories_path(args)}
+    if args.arm != "none" and not args.pretrain_timesteps:
+        source = Path(guidance_source(args))
+        paths["critical_states"] = source / "table.json" if source.is_dir() else source
+    files = {name: path for name, path in paths.items() if path is not None and path.is_file()}
+    return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files.items()}
+
+
+def load_agent(args: SourceArgs, agent: ActorCritic) -> None:
+    """Takes over the agent.pt that --agent names, if any.
+
+    Raises:
+        UserError: no such file, damaged, of an older version, of another environment or of another architecture
+    """
+    path = agent_path(args)
+    if path is None:
+        return
+    try:
+        saved = torch.load(path, map_location="cpu", weights_only=True)
+        saved_id, state = saved["env_id"], saved["agent"]
+        is_old, sizes = "parameters" in state["network"], state.get("sizes")
+    except Exception as error:
+        raise UserError(f"--agent {path} is no agent.pt of this script: {type(error).__name__}: {error}") from None
+    if is_old:
+        raise UserError(f"--agent {path} is of an older version of this script; train it again with --pretrain-timesteps")
+    if saved_id != args.env_id:
+        raise UserError(f"--agent {path}: its env_id is {saved_id}, --env-id is {args.env_id}")
+    if sizes != agent.network.sizes:
+        raise UserError(f"--agent {path}: its network's sizes are {sizes}; {args.env_id} needs {agent.network.sizes}")
+    try:
+        agent.load_state_dict(state)
+    except Exception as error:
+        raise UserError(f"--agent {path} is damaged: {type(error).__name__}: {error}") from None
+
+
+def matched_info(env: gym.Env) -> str | None:
+    """What critical states are matched with: an agent on pixels has the objects that they show, in its info."""
+    return "objects" if len(env.observation_space.shape or ()) == 3 else None
+
+
+def load_critical_states(
+    args: SourceArgs, env: gym.Env, agent: ActorCritic, rng: np.random.Generator, learner: Callable[..., Any]
+) -> Guidance | None:
+    """What names the critical states in this arm; None in the arm `none`.
+
+    Args:
+        learner: (args, envs, agent, rng) -> what trains the mask network of --arm statemask
+    """
+    if args.arm == "none" and not args.fidelity_episodes:
+        return None
+    if args.arm in ("rnd", "statemask") and agent.images:
+        raise UserError(f"--arm {args.arm} needs observations that are vectors; {args.env_id} has images")
+    source = guidance_source(args)
+    try:
+        guidance = load_guidance(source, env, info_key=matched_info(env))
+    except (ValueError, TypeError, OSError) as error:
+        raise UserError(f"--critical-states {source}: {error}") from None
+    if isinstance(guidance, CriticalStates) != (args.guidance == "table"):
+        raise UserError(f"--guidance {args.guidance}: --critical-states {source} is the other kind; a table ends in .json")
+    if (key := matched_info(env)) and key not in (info := env.reset(seed=0)[1]):
+        raise UserError(f"--arm {args.arm}: images are matched by info[{key!r}], and info has {sorted(info)}")
+    if args.arm not in ("random", "statemask"):
+        return guidance
+    assert isinstance(guidance, CriticalStates)  # as check_sources sees to
+    path = trajectories_path(args)
+    if path is None:
+        raise UserError(f"--arm {args.arm} chooses states from the trajectories beside --agent, got --agent none")
+    try:
+        trajectories = Trajectories.load(path)
+        if args.arm == "random":
+            return random_states(guidance, trajectories, rng)
+        return statemask(args, env, agent, guidance, trajectories, rng, learner)
+    except ValueError as error:
+        raise UserError(f"--arm {args.arm} chooses states from {path}: {error}") from None

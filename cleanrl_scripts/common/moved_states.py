@@ -1,0 +1,31 @@
+"""random_states, placed: the critical states of a table, moved to other states of the episodes that it was made from."""
+
+import numpy as np
+
+from llmwrappers import CriticalStates, Trajectories
+from llmwrappers.pong import locate
+
+
+def random_states(table: CriticalStates, trajectories: Trajectories, rng: np.random.Generator) -> CriticalStates:
+    """The table's actions and rewards at as many random states of the same episodes."""
+    shown, held_out = split(table, trajectories)
+    return placed(table, shown, held_out, rng.permutation(len(shown.observations)))
+
+
+def split(table: CriticalStates, trajectories: Trajectories) -> tuple[Trajectories, Trajectories]:
+    """The episodes from which the table was made, and those that set its tolerance."""
+    return trajectories.split(int((table.calibration or {}).get("table_episodes", len(trajectories) // 2)))
+
+
+def placed(table: CriticalStates, shown: Trajectories, held_out: Trajectories, order: np.ndarray) -> CriticalStates:
+    """The table at the first states in this order, with the table's hit rate."""
+    held_out_states = matchable(held_out.observations)
+    moved = table.moved_to(matchable(shown.observations[order[: len(table)]]))
+    return moved.calibrated(held_out_states, max(table.hit_rate(held_out_states), 1 / len(held_out_states)))
+
+
+def matchable(observations: np.ndarray) -> np.ndarray:
+    """What tables are matched with: observations as vectors, of Pong's grids the objects in them."""
+    if observations.ndim < 4:
+        return observations.reshape(len(observations), -1)
+    return np.array([locate(now, before) for before, now in observations])

@@ -1,0 +1,67 @@
+"""statemask: the states that a learned mask network calls critical (StateMask, as RICE states it, arXiv 2405.03064)."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.spaces import Discrete
+from tqdm import tqdm
+
+from cleanrl_scripts.common.actor_critic import ActorCritic
+from cleanrl_scripts.common.moved_states import placed, split
+from llmwrappers import CriticalStates, Trajectories
+
+
+class Blinded(gym.Wrapper):
+    """The mask network's task: by action 1 the agent acts at random.
+
+    Blinding is paid for, so the mask network learns to do it wherever the return does not suffer; where it does not, the
+    agent's action matters.
+    """
+
+    def __init__(self, env: gym.Env, agent: ActorCritic, rng: np.random.Generator, bonus: float):
+        super().__init__(env)
+        self.agent, self.rng, self.bonus = agent, rng, bonus
+        self.native_action_space, self.action_space = env.action_space, Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        self.native_action_space.seed(int(self.rng.integers(2**31)))
+        self.observation, info = self.env.reset(seed=seed, options=options)
+        return self.observation, info
+
+    def step(self, action):
+        native = self.native_action_space.sample() if action else self.agent.act(self.observation, self.rng)
+        self.observation, reward, terminated, truncated, info = self.env.step(native)
+        return self.observation, float(reward) + self.bonus * action, terminated, truncated, info
+
+
+def statemask(
+    args: Any,
+    env: gym.Env,
+    agent: ActorCritic,
+    table: CriticalStates,
+    trajectories: Trajectories,
+    rng: np.random.Generator,
+    learner: Callable[..., Any],
+) -> CriticalStates:
+    """As many states as the table has, where a mask network is least willing to blind the agent.
+
+    Args:
+        args: a script's, with which its PPO trains for ``statemask_timesteps``
+        learner: that PPO, (args, envs, agent, rng) -> learner
+    """
+    shown, held_out = split(table, trajectories)
+    blinded = Blinded(env, agent, rng, bonus=0.01 * float(np.abs(trajectories.rewards).mean() or 1.0))
+    mask = ActorCritic(blinded.observation_space, blinded.action_space, rng, agent.device)
+    args = dataclasses.replace(args, num_steps=2048, num_minibatches=32, update_epochs=10)
+    ppo = learner(args, [gym.wrappers.RecordEpisodeStatistics(blinded)], mask, rng)
+    ppo.reset()
+    iterations = max(args.statemask_timesteps // 2048, 1)
+    for iteration in tqdm(range(iterations), desc="mask network", dynamic_ncols=True, disable=None):
+        ppo.collect()
+        ppo.update(args.learning_rate * (1 - iteration / iterations))
+    logits, _ = mask.numpy(np.array([mask.normalized(observation) for observation in shown.observations]))
+    importance = logits[:, 0] - logits[:, 1]  # the logit of leaving the agent alone
+    return placed(table, shown, held_out, np.argsort(-importance, kind="stable"))

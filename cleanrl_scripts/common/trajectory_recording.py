@@ -1,0 +1,36 @@
+"""record: episodes of an agent, for an LLM to read."""
+
+import gymnasium as gym
+import numpy as np
+
+from cleanrl_scripts.common.actor_critic import ActorCritic
+from llmwrappers import Trajectories
+
+
+def record(env: gym.Env, env_id: str, agent: ActorCritic, episodes: int, seed: int) -> Trajectories:
+    """Episodes of the agent as it acts while it learns: its actions are samples. Closes the environment."""
+    steps, lengths, terminations, final_observations = [], [], [], []
+    seeds = [seed + 20_000 + episode for episode in range(episodes)]
+    for episode_seed in seeds:
+        rng, length, done = np.random.default_rng(episode_seed), 0, False
+        observation, _ = env.reset(seed=episode_seed)
+        while not done:
+            action = agent.act(observation, rng)
+            next_observation, reward, terminated, truncated, _ = env.step(action)
+            steps.append((np.array(observation), action, float(reward)))
+            observation, length, done = next_observation, length + 1, terminated or truncated
+        lengths.append(length)
+        terminations.append(terminated)  # pyright: ignore[reportPossiblyUnbound]
+        final_observations.append(np.array(observation))
+    env.close()
+    observations, actions, rewards = zip(*steps, strict=True)
+    return Trajectories(
+        env_id=env_id,
+        observations=np.array(observations),
+        actions=np.array(actions, agent.policy.dtype),
+        rewards=np.array(rewards, np.float32),
+        lengths=np.array(lengths, np.int64),
+        terminations=np.array(terminations, bool),
+        final_observations=np.array(final_observations),
+        seeds=np.array(seeds, np.int64),
+    )

@@ -1,0 +1,23 @@
+"""fidelity: it tells a state in which the action matters from one in which it does not."""
+
+import gymnasium as gym
+import pytest
+from conftest import Careful, crossing_table
+
+from cleanrl_scripts.common.fidelity import fidelity
+
+
+def test_fidelity_tells_a_critical_state_from_others():
+    env = gym.make("llmwrappers-tests/Crossing-v0")
+
+    def lost(states) -> dict[str, list[float]]:
+        lines = fidelity(env, Careful(), crossing_table(states), None, episodes=60, seed=1).splitlines()[1:]
+        numbers = ("".join(c if c in "-.0123456789" else " " for c in line).split()[-3:] for line in lines)
+        return dict(zip(("agent", "critical", "random", "difference"), ([float(x) for x in n] for n in numbers), strict=True))
+
+    right, wrong = lost([5.0]), lost([2.0])
+    assert right["agent"] == wrong["agent"] == [10.0, 10.0, 10.0]
+    assert right["critical"][0] == pytest.approx(3.0, abs=0.8)  # three of four random actions lose the last four steps
+    assert right["difference"][1] > 0
+    assert wrong["critical"] == [0.0, 0.0, 0.0]
+    assert wrong["difference"][2] <= 0
