@@ -167,7 +167,8 @@ class Adam:
 
     def step(self, loss: Tensor, learning_rate: float, max_grad_norm: float = math.inf) -> None:
         """Descends the loss, its gradient clipped to a norm."""
-        gradients = torch.autograd.grad(loss, self.parameters)
+        # The kernel reads a gradient as it lies in memory, where that of a sum is a single number.
+        gradients = [gradient.contiguous() for gradient in torch.autograd.grad(loss, self.parameters)]
         with torch.no_grad():
             if max_grad_norm < math.inf:
                 norm = math.sqrt(sum(float(torch.dot(g.view(-1), g.view(-1))) for g in gradients))
