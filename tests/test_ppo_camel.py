@@ -11,7 +11,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from conftest import ROOT
+from conftest import ROOT, kill_and_resume
 from gymnasium.spaces import Box, Discrete
 
 from cleanrl_scripts import ppo_camel
@@ -262,6 +262,14 @@ def test_resuming_after_a_kill_repeats_the_run(train, tmp_path, monkeypatch, env
     assert metrics(killed) == metrics(whole)
     for name, value in torch.load(whole / "agent.pt")["agent"]["network"].items():
         assert torch.equal(value, torch.load(killed / "agent.pt")["agent"]["network"][name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("prior", ["none", "auto"])
+def test_kills_at_random_moments_leave_no_trace(tmp_path, prior):
+    arguments = ["--env-id", "Pendulum-v1", "--prior", prior, "--clone-steps", "3000", "--num-steps", "256", "--no-cuda"]
+    arguments += ["--total-timesteps", "12000", "--checkpoint-every", "1000", "--eval-every", "2000", "--eval-episodes", "2"]
+    kill_and_resume(SCRIPT, arguments, tmp_path)
 
 
 def test_the_script_runs_from_the_command_line_and_is_tracked_offline(tmp_path):

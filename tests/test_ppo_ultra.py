@@ -14,7 +14,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from conftest import ROOT
+from conftest import ROOT, kill_and_resume
 from gymnasium.spaces import Box, Discrete
 from gymnasium.wrappers import RecordEpisodeStatistics
 from torch import nn
@@ -768,3 +768,10 @@ def test_ppo_finds_the_optimum_of_one_step(train):
     assert returns[0] < -0.3
     assert returns[-1] > -0.03
     assert math.isfinite(values_of(run_dir, "losses/explained_variance")[-1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arm", ["none", "ra"])
+def test_kills_at_random_moments_leave_no_trace(tmp_path, arm):
+    arguments = [*QUICK, "--env-id", "Hopper-v4", "--arm", arm, "--total-timesteps", "5120", "--checkpoint-every", "512"]
+    kill_and_resume(SCRIPT, arguments, tmp_path)

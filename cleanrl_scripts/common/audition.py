@@ -113,7 +113,7 @@ def contestants(env: gym.Env, priors: dict[str, PriorPolicy], observe: Callable,
 class Audition:
     """What came of an audition: all episodes, the name of the prior that teaches ("" for none), and a sentence on why.
 
-    ``beats_nothing``: whether it also returned more than doing nothing, by more than chance; if not, it has much to learn.
+    ``beats_nothing``: whether it also returned more than doing nothing; if not, less, it has much to learn.
     """
 
     played: dict[str, list[Episode]]
