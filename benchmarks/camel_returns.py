@@ -23,7 +23,8 @@ def main(path: str) -> None:
         for step in STEPS:
             # The last evaluation of a run lies within a rollout of its end.
             ended = {seed: sorted(curve) for seed, curve in seeds.items() if max(curve)[0] > step - 3_000}
-            values = [float(np.interp(step, *zip(*curve, strict=True))) for _, curve in sorted(ended.items())]
+            points = [np.array(ended[seed]).T for seed in sorted(ended)]
+            values = [float(np.interp(step, steps, returns)) for steps, returns in points]
             if values:
                 cells.append(f"{step:,}: {trim_mean(values, 0.25):.0f} ({', '.join(f'{value:.0f}' for value in values)})")
         print(f"{env_id:12} {arm:8} {'  '.join(cells)}")
