@@ -217,7 +217,7 @@ def first_intervals(text: str) -> dict[str, list[str]]:
 
 
 def test_the_readmes_tables_of_results_are_those_of_the_comparisons():
-    camel, ultra = ((COMPARISONS / name / "table.md").read_text("utf-8") for name in ("camel", "ultra"))
+    camel, ultra = ((COMPARISONS / name / "table.md").read_text("utf-8") for name in ("ppo-camel", "ultra"))
     camel_rows = first_intervals(camel.partition("## all environments")[0]).values()
     each, _, together = ultra.partition("## all environments")
     ultra_rows = zip(*(first_intervals(each)[arm] for arm in ("none", "ra", "random")), strict=True)
