@@ -2,6 +2,7 @@
 
 import csv
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -247,6 +248,7 @@ def test_resuming_after_a_kill_repeats_the_run(train, tmp_path, monkeypatch, env
         save(run_dir, state)
         raise KeyboardInterrupt
 
+    monkeypatch.setattr(signal, "signal", lambda *_: None)  # a stopped run ignores Ctrl-C, and so would all later tests
     monkeypatch.setattr(ppo_camel, "save_checkpoint", save_and_stop)
     with pytest.raises(KeyboardInterrupt):
         train(*arguments)
