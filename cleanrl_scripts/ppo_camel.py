@@ -56,10 +56,10 @@ class Args(PriorArgs):
     """the learning rate of the regression on the prior's actions and returns"""
     clone_std: float = 0.2
     """standard deviation of the copy's actions, as a fraction of half the action range"""
-    warmup_steps: int = 50_000
-    """steps over which the copy's learning rate rises from 0: its first steps away from the prior are small"""
     poor_std: float = 0.5
     """the same if the prior returns less than doing nothing: it has more to learn than to keep"""
+    warmup_steps: int = 50_000
+    """steps over which the copy's learning rate rises from 0: its first steps away from the prior are small"""
 
     # PPO
     learning_rate: float = 3e-4
@@ -136,9 +136,9 @@ class Clone:
     def __init__(
         self, args: Args, agent: ActorCritic, teacher: Teacher, std: float, own: list[Episode], others: list[Episode], rng
     ):
-        self.args, self.agent, self.teacher, self.rng, self.own = args, agent, teacher, rng, list(own)
+        self.args, self.agent, self.teacher, self.rng = args, agent, teacher, rng
         self.optimizer = Adam(list(agent.network.parameters()))
-        self.states: list[Episode] = []
+        self.episodes: list[tuple[Episode, bool]] = []  # with whether its returns are the teacher's or the agent's own
         self.advice: list[np.ndarray] = []
         space = teacher.env.action_space
         self.half_range = torch.ones(1)
@@ -146,17 +146,21 @@ class Clone:
             self.half_range = torch.from_numpy((space.high - space.low).ravel() / 2).to(agent.device)
             agent.log_std.data.copy_((std * self.half_range).log())
         for episode in own:
-            self.scale_by(episode)
-        for episode in (*own, *others):
-            self.look_at(episode)
+            self.look_at(episode, is_own=True)
+        for episode in others:
+            self.look_at(episode, is_own=False)
         self.fit(epochs=5)
 
-    def look_at(self, episode: Episode) -> None:
-        """Asks the teacher what it would do in every state of an episode."""
-        self.states.append(episode)
+    def look_at(self, episode: Episode, is_own: bool) -> None:
+        """Asks the teacher what it would do in every state of an episode; the normalisers learn of it, too."""
+        self.episodes.append((episode, is_own))
         self.advice += [self.teacher.advice(handed) for handed in episode.handed]
         for observation in episode.observations:
             self.agent.normalized(observation, update=True)
+        discounted_return = 0.0
+        for reward in episode.rewards if is_own else ():
+            discounted_return = discounted_return * self.args.gamma + reward
+            self.agent.returns.update(discounted_return)
 
     def play(self, env: gym.Env, most_steps: int) -> Episode:
         """Plays an episode, or so many steps of one, in an environment that takes x in [-1, 1], and learns from it."""
@@ -171,20 +175,11 @@ class Clone:
             episode.add(handed, observation, float(reward))
             done = terminated or truncated
             episode.end(self.teacher.observe(raw_observation), terminated)
-        self.own.append(episode)
-        self.scale_by(episode)
-        self.look_at(episode)
+        self.look_at(episode, is_own=True)
         self.unlearned_steps += len(episode.rewards)
         if self.unlearned_steps >= self.args.clone_steps / 20:  # episodes may be short
             self.fit(epochs=3)
         return episode
-
-    def scale_by(self, episode: Episode) -> None:
-        """Lets the normaliser of rewards learn of an episode."""
-        discounted_return = 0.0
-        for reward in episode.rewards:
-            discounted_return = discounted_return * self.args.gamma + reward
-            self.agent.returns.update(discounted_return)
 
     def finish(self) -> None:
         """Freezes the normaliser and fits what it shows, so that the networks stay what they have become."""
@@ -194,7 +189,7 @@ class Clone:
     def fit(self, epochs: int) -> None:
         """Epochs of minibatches: actor <- advice, critic <- returns; the learning rate falls to 0."""
         args, agent = self.args, self.agent
-        observations = np.array([agent.normalized(o) for episode in self.states for o in episode.observations])
+        observations = np.array([agent.normalized(o) for episode, _ in self.episodes for o in episode.observations])
         advice = np.array(self.advice)
         advised = ~np.isnan(advice).any(axis=1)
         observations, advice = (torch.from_numpy(array[advised]).to(agent.device) for array in (observations, advice))
@@ -218,9 +213,9 @@ class Clone:
         return np.concatenate(
             [
                 episode.returns(self.args.gamma, scale, self.agent.value(episode.last_observation))
-                if any(episode is own for own in self.own)
+                if is_own
                 else np.full(len(episode.rewards), np.nan, np.float32)
-                for episode in self.states
+                for episode, is_own in self.episodes
             ]
         )
 
@@ -432,7 +427,7 @@ def begin(args: Args, agent: ActorCritic, teachers: dict[str, Teacher], rng, log
     if not found.teacher:
         return steps, found.verdict
     others = [episode for name, episodes in found.played.items() if name != found.teacher for episode in episodes]
-    std = args.clone_std if found.beats_nothing or not agent.policy.shape else args.poor_std
+    std = args.clone_std if found.beats_nothing else args.poor_std
     clone = Clone(args, agent, teachers[found.teacher], std, found.played[found.teacher], others, rng)
     env = EpsilonMaskSchedule(clone.teacher.mask, max(args.clone_steps - steps, 1), mask_fraction=1.0)
     while steps < args.clone_steps:

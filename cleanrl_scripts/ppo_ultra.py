@@ -216,8 +216,9 @@ class PPO:
                 self.dones[step, i] = terminated or truncated
                 if terminated or truncated:
                     if not terminated:  # the episode would have gone on
-                        self.rewards[step, i] += args.gamma * agent.value(observation)
-                        self.own_rewards[step, i] += args.gamma * agent.value(observation)
+                        at_its_end = args.gamma * agent.value(observation)
+                        self.rewards[step, i] += at_its_end
+                        self.own_rewards[step, i] += at_its_end
                     statistics = {
                         "charts/episodic_return": info["episode"]["r"],
                         "charts/episodic_length": info["episode"]["l"],

@@ -256,10 +256,8 @@ def train(args: Args, env: gym.Env, eval_env: gym.Env, space: Box, run_dir: Path
             return evaluate(eval_env, lambda obs: td3.act(obs).reshape(space.shape), args.seed, args.eval_episodes, name)
 
         alone = mean_return(0.0, f"step-{global_step}")
-        values, line = (
-            {"eval/episodic_return": alone},
-            f"eval at global_step {global_step}: return {alone:.1f} without the mask",
-        )
+        values = {"eval/episodic_return": alone}
+        line = f"eval at global_step {global_step}: return {alone:.1f} without the mask"
         if masked:
             with_mask = mean_return(1.0, f"step-{global_step}-masked")
             values |= {"eval/masked_return": with_mask, "eval/handover_gap": with_mask - alone}

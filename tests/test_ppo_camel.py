@@ -192,7 +192,7 @@ def test_the_critic_learns_nothing_from_strangers():
     stranger = Episode()
     stranger.add(np.zeros(3), np.zeros(3), 1e6)
     stranger.end(np.zeros(3), terminated=True)
-    clone.look_at(stranger)
+    clone.look_at(stranger, is_own=False)
     assert np.isnan(clone.returns()[-1])
     assert np.isfinite(clone.returns()[:-1]).all()
 

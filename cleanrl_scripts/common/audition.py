@@ -11,6 +11,7 @@ import gymnasium as gym
 import numpy as np
 import scipy.stats
 from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces.utils import flatdim
 
 from cleanrl_scripts.common.errors import UserError
 from cleanrl_scripts.common.priors_of_arms import PriorArgs
@@ -35,10 +36,10 @@ class Episode:
         return sum(self.rewards)
 
     def add(self, handed: Any, observation: np.ndarray, reward: float) -> None:
-        """Takes in a step; copies, for environments may write into what they return."""
-        self.handed.append(copy.deepcopy(handed))
-        self.observations.append(np.array(observation))
-        self.rewards.append(float(reward))
+        """Takes over a step: the caller keeps no hold on what was handed and observed, nor does the environment."""
+        self.handed.append(handed)
+        self.observations.append(observation)
+        self.rewards.append(reward)
 
     def end(self, last_observation: np.ndarray, terminated: bool) -> None:
         """Takes in how it ended."""
@@ -85,7 +86,7 @@ class Teacher:
             assert isinstance(space, Box)
             return native_action(self.policy(handed), space.low, space.high).ravel().astype(np.float32)
         except Exception:
-            return np.full(int(space.n) if isinstance(space, Discrete) else int(np.prod(space.shape or ())), np.nan, np.float32)
+            return np.full(flatdim(space), np.nan, np.float32)
 
 
 CHANCE, NOTHING = "random actions", "doing nothing"
