@@ -7,7 +7,7 @@
 #                  critic <- the discounted returns of the teacher's and the agent's own episodes
 #              then the normaliser of observations is frozen, so that the networks stay what they have become; if the teacher
 #              does worse than doing nothing, its copy explores more
-#   PPO:       for every rollout, the learning rate of a copy rising from 0
+#   PPO:       for every rollout, the learning rate of a copy rising from 0, its discount factor clone_gamma
 #                  for every step:  a ~ policy(obs);  next_obs, reward = env.step(a);  store obs, a, log policy(a | obs), reward
 #                  advantages <- GAE;  for every epoch and minibatch: policy <- clipped objective, values <- clipped error
 #
@@ -50,7 +50,7 @@ class Args(PriorArgs):
     random | a shipped prior's name | FILE.py | trusted:FILE.py | FOLDER | expert:MODEL.pt, or agent.pt of a PPO script"""
 
     # The clone
-    clone_steps: int = 10_000
+    clone_steps: int = 20_000
     """steps until the agent is a copy of its prior, those of the audition included"""
     clone_learning_rate: float = 1e-3
     """the learning rate of the regression on the prior's actions and returns"""
@@ -58,6 +58,8 @@ class Args(PriorArgs):
     """standard deviation of the copy's actions, as a fraction of half the action range"""
     poor_std: float = 0.5
     """the same if the prior returns less than doing nothing: it has more to learn than to keep"""
+    clone_gamma: float = 0.995
+    """the discount factor of a copy, which sees farther ahead: with 0.99 Hopper's learns to leap and to fall"""
     warmup_steps: int = 50_000
     """steps over which the copy's learning rate rises from 0: its first steps away from the prior are small"""
 
@@ -98,7 +100,7 @@ RANGES = {
     "at least 0": ("ent_coef", "vf_coef", "warmup_steps"),
     "at least 1": ("num_envs", "num_steps", "num_minibatches", "update_epochs", "clone_steps"),
     "finite and above 0": ("learning_rate", "clone_learning_rate", "clone_std", "poor_std", "clip_coef", "max_grad_norm"),
-    "in [0, 1]": ("gamma", "gae_lambda"),
+    "in [0, 1]": ("gamma", "gae_lambda", "clone_gamma"),
 }
 
 
@@ -159,7 +161,7 @@ class Clone:
             self.agent.normalized(observation, update=True)
         discounted_return = 0.0
         for reward in episode.rewards if is_own else ():
-            discounted_return = discounted_return * self.args.gamma + reward
+            discounted_return = discounted_return * self.args.clone_gamma + reward
             self.agent.returns.update(discounted_return)
 
     def play(self, env: gym.Env, most_steps: int) -> Episode:
@@ -212,7 +214,7 @@ class Clone:
         scale = float(self.agent.returns.inverse_std)
         return np.concatenate(
             [
-                episode.returns(self.args.gamma, scale, self.agent.value(episode.last_observation))
+                episode.returns(self.args.clone_gamma, scale, self.agent.value(episode.last_observation))
                 if is_own
                 else np.full(len(episode.rewards), np.nan, np.float32)
                 for episode, is_own in self.episodes
@@ -237,6 +239,7 @@ class PPO:
         self.dones = np.zeros((steps, n), bool)
         self.current = np.zeros((n, *agent.observation_shape), dtype)
         self.discounted_returns = [0.0] * n
+        self.gamma = args.gamma
         self.metrics: dict[str, float] = {}
 
     def reset(self) -> None:
@@ -259,13 +262,13 @@ class PPO:
             for i, env in enumerate(self.envs):
                 observation, reward, terminated, truncated, info = env.step(agent.policy.native(actions[i]))
                 reward = float(reward)
-                self.discounted_returns[i] = self.discounted_returns[i] * args.gamma + reward
+                self.discounted_returns[i] = self.discounted_returns[i] * self.gamma + reward
                 agent.returns.update(self.discounted_returns[i])
                 self.rewards[step, i] = min(max(reward * float(agent.returns.inverse_std), -10.0), 10.0)
                 self.dones[step, i] = terminated or truncated
                 if terminated or truncated:
                     if not terminated:  # the episode would have gone on
-                        self.rewards[step, i] += args.gamma * agent.value(observation)
+                        self.rewards[step, i] += self.gamma * agent.value(observation)
                     statistics = {
                         "charts/episodic_return": info["episode"]["r"],
                         "charts/episodic_length": info["episode"]["l"],
@@ -281,7 +284,7 @@ class PPO:
         """The epochs of one iteration."""
         args, agent = self.args, self.agent
         next_values = agent.numpy(self.current)[1]
-        advantages = gae(self.rewards, self.values, self.dones, next_values, args.gamma, args.gae_lambda)
+        advantages = gae(self.rewards, self.values, self.dones, next_values, self.gamma, args.gae_lambda)
         arrays = [self.observations, self.actions, advantages, advantages + self.values, self.values]
         batch = [torch.from_numpy(array.reshape(-1, *array.shape[2:])).to(agent.device) for array in arrays]
         size = len(batch[0])
@@ -386,11 +389,12 @@ def train(args: Args, ppo: PPO, teachers: dict[str, Teacher], eval_env: gym.Env,
         # A checkpoint is made where all episodes begin anew, with seeds of the run's own stream: then there is no state in the
         # environments, and a run that resumes there does exactly what an uninterrupted run does.
         ppo.reset()
+        ppo.gamma = args.clone_gamma if agent.is_frozen else args.gamma  # it is a copy
         total = start + (args.total_timesteps - start) // batch * batch
         last_return = math.nan
         while global_step < total:
             learning_rate = args.learning_rate * (1.0 - global_step / total if args.anneal_lr else 1.0)
-            if agent.is_frozen:  # it is a copy
+            if agent.is_frozen:
                 learning_rate *= min(1.0, (global_step + batch - start) / max(args.warmup_steps, 1))
             episodes = ppo.collect()
             ppo.update(learning_rate)

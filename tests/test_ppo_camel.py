@@ -149,7 +149,7 @@ class Line(gym.Env):
 
 def clone_of(policy, **arguments) -> ppo_camel.Clone:
     env, rng = Line(), np.random.default_rng(0)
-    args = ppo_camel.Args(gamma=0.5, **arguments)
+    args = ppo_camel.Args(clone_gamma=0.5, **arguments)
     agent = ActorCritic(env.observation_space, env.action_space, rng, torch.device("cpu"))
     teacher = Teacher(env, policy, np.asarray, None, radius=0.3)
     clone = ppo_camel.Clone(args, agent, teacher, 0.2, [teacher.play(seed) for seed in range(100)], [], rng)
@@ -301,8 +301,9 @@ def test_the_script_runs_from_the_command_line_and_is_tracked_offline(tmp_path):
         (["--clone-std", "0"], "--clone-std must be finite and above 0, got 0.0"),
         (["--clone-steps", "0"], "--clone-steps must be at least 1, got 0"),
         (["--num-minibatches", "3"], "--num-minibatches 3 must divide num_envs * num_steps = 1 * 2048"),
-        (["--total-timesteps", "12000"], "must be at least one rollout, num_envs * num_steps + clone_steps = 12048"),
+        (["--total-timesteps", "12000"], "must be at least one rollout, num_envs * num_steps + clone_steps = 22048"),
         (["--gamma", "nan"], "--gamma must be in [0, 1], got nan"),
+        (["--clone-gamma", "1.1"], "--clone-gamma must be in [0, 1], got 1.1"),
         (["--resume", "nowhere"], "--resume nowhere: no run of this script"),
         (["--runs-dir", "good.py/runs"], "cannot make the run folder"),
     ],
