@@ -1,59 +1,56 @@
 """Chooses without a person: which candidate makes an agent return more, or that none of them does.
 
 What counts is what an agent that began as the prior's copy returns alone, after training, not what the prior scores.
-``select="probe"`` only plays episodes, in seconds. ``select="return"`` also trains, for a few minutes.
+``select="probe"`` only plays episodes, in seconds. ``select="return"`` also trains, for some minutes.
 """
 
-import csv
-import hashlib
-import json
 import math
-import os
 import re
-import subprocess
-import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
+import gymnasium as gym
 import numpy as np
 
-try:
-    import fcntl
-except ImportError:  # Windows has none
-    fcntl = None
-
-from llmwrappers import __version__
 from llmwrappers.priors import PriorPolicy
-from llmwrappers.priors.measurement import HEADER, RULE, Measurement, choose, make, measure, random_actions, row
+from llmwrappers.priors.measurement import (
+    HEADER,
+    RULE,
+    Measurement,
+    choose,
+    doing_nothing,
+    make,
+    measure,
+    random_actions,
+    row,
+)
+from local_llm import training
+from local_llm.training import ROLLOUT_STEPS, Run, least_steps, run_commands, training_settings
 
-SCRIPT = Path(__file__).parents[1] / "cleanrl_scripts" / "ppo_camel.py"
 MOST_TRAINED = 3
 FINAL_SEEDS = 3
-# A run is whole rollouts, and so is its clone: runs with and without a prior are evaluated at the same steps and end together.
-ROLLOUT_STEPS = 2048
-MOST_CLONE_STEPS = 10_000
-# How a run's verdict begins if its prior has passed the audition.
-TESTED = "The agent begins as a copy of"
+# With three candidates 13 runs of 102 400 steps.
+BUDGET_STEPS = 1_350_000
 
 RULES = {
     "probe": (
-        "Episodes alone: among the candidates whose mean return exceeds that of random actions by more than twice the standard "
-        f"error of the difference (Welch), {RULE}. Nothing was trained."
+        "Episodes alone: among the candidates whose mean return exceeds that of random actions, and that of doing nothing, by "
+        f"more than twice the standard error of the difference (Welch), {RULE}. Nothing was trained."
     ),
     "return": (
         f"Of the candidates that never fault, the {MOST_TRAINED} best by episodes are trained: agents begin as their copies, "
         "and go on with PPO, always beside an agent without a prior; all runs take equally many steps. What a run learned is "
         "the mean return of its evaluations, of the agent alone, over its last third. One run each, then the better half goes "
-        "on, and so forth, until one is left; better is what learned more over all its runs. The last one is trained with "
-        f"{FINAL_SEEDS} fresh seeds. It helps if the mean of what it learned in these exceeds the mean of what all runs "
-        "without a prior learned by more than twice the standard error of the difference (Welch). A run at whose audition the "
-        "candidate was not better than random actions, beyond chance, is PPO alone: it is left out, and a candidate of which "
-        "too few runs remain was not tested."
+        "on, and so forth, until one is left; better is what learned more over all its runs, and where twice the standard "
+        f"error of these evaluations cannot tell, what is better by episodes. The last one is trained with {FINAL_SEEDS} fresh "
+        "seeds. It helps if the mean of what it learned in these exceeds the mean of what all runs without a prior learned by "
+        "more than twice the standard error of the difference (Welch). A run whose audition refused the candidate, because "
+        "chance explains that it was better than random actions or other than doing nothing, is PPO alone: it is left out, "
+        "and a candidate of which too few runs remain was not tested."
     ),
 }
 
@@ -67,28 +64,6 @@ class Candidate:
     path: Path
     policy: PriorPolicy | None = None
     rejected: str = ""
-
-
-@dataclass
-class Run:
-    """One training run: the evaluations of its agent alone, and what its audition found."""
-
-    candidate: int | None
-    seed: int
-    folder: str
-    steps: list[int] = field(default_factory=list)
-    returns: list[float] = field(default_factory=list)
-    verdict: str = ""
-
-    def learned(self) -> float:
-        """Returns the mean of the evaluations over the last third of the run.
-
-        Example:
-            >>> Run(1, seed=0, folder="", steps=[0, 50, 100, 150], returns=[0.0, 10.0, 20.0, 40.0]).learned()
-            30.0
-        """
-        evaluations = zip(self.steps, self.returns, strict=True)
-        return fmean([value for step, value in evaluations if 3 * step >= 2 * self.steps[-1]])
 
 
 @dataclass
@@ -109,7 +84,7 @@ class Choice:
         verdict: one sentence that a person can act on
         rule: what was compared
         outcomes: what became of every candidate
-        measurements: of the candidates that ran; ``random``, of random actions
+        measurements: of the candidates that ran; ``random``, of random actions; ``nothing``, of doing nothing, on a Box
         runs: all training runs; those without a prior have no candidate
         settings: what every training run was given
         comparison: of the last candidate that was trained with no prior
@@ -125,58 +100,10 @@ class Choice:
     outcomes: dict[int, str]
     measurements: dict[int, Measurement]
     random: Measurement
+    nothing: Measurement | None
     runs: list[Run] = field(default_factory=list)
     settings: dict[str, float] = field(default_factory=dict)
     comparison: Comparison | None = None
-
-
-class TrainingFailed(RuntimeError):
-    """Training without a prior failed, so that there is nothing to compare with."""
-
-
-def run_commands(commands: dict[Path, list[str]], jobs: int, log: Callable[[str], object]) -> dict[Path, str]:
-    """Runs each command with one thread, its output in its folder's log.txt; returns why those failed that did.
-
-    A folder whose command ended well gets a file named ``finished``. Whatever ends this function, ends the commands; one that
-    outlives it all the same, after kill -9, keeps its folder locked, and a second command in it fails.
-    """
-    waiting, running, failures = list(commands), {}, {}
-    try:
-        while waiting or running:
-            while waiting and len(running) < jobs:
-                folder = waiting.pop(0)
-                folder.mkdir(parents=True, exist_ok=True)
-                with open(folder / "log.txt", "ab") as file, open(folder / ".lock", "w") as lock:
-                    try:
-                        if fcntl:
-                            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    except BlockingIOError:
-                        failures[folder] = f"another process is still at work in {folder}; wait for it, or end it"
-                        continue
-                    running[folder] = subprocess.Popen(
-                        commands[folder],
-                        stdin=subprocess.DEVNULL,
-                        stdout=file,
-                        stderr=subprocess.STDOUT,
-                        env={**os.environ, "OMP_NUM_THREADS": "1"},
-                        pass_fds=[lock.fileno()] if fcntl else [],  # the lock is the child's, too
-                    )
-            time.sleep(0.05)
-            for folder in [folder for folder, process in running.items() if process.poll() is not None]:
-                code = running.pop(folder).returncode
-                if code == 0:
-                    (folder / "finished").touch()
-                else:
-                    lines = (folder / "log.txt").read_text("utf-8", errors="replace").splitlines()
-                    failures[folder] = f"exit status {code}, {folder / 'log.txt'} ends with:\n" + "\n".join(lines[-5:])
-                done = len(commands) - len(waiting) - len(running)
-                log(f"  {done} of {len(commands)}: {folder.name} {'failed, ' + failures[folder] if code else 'finished'}")
-    finally:
-        for process in running.values():
-            process.terminate()
-        for process in running.values():
-            process.wait()
-    return failures
 
 
 def choose_candidate(
@@ -184,13 +111,13 @@ def choose_candidate(
     candidates: list[Candidate],
     *,
     select: str = "return",
-    budget_steps: int = 200_000,
+    budget_steps: int = BUDGET_STEPS,
     episodes: int = 10,
     seed: int = 0,
     run_dir: Path = Path("runs"),
     jobs: int | None = None,
     log: Callable[[str], object] = print,
-    execute: Callable[[dict[Path, list[str]], int, Callable], dict[Path, str]] = run_commands,
+    execute: Callable[..., dict[Path, str]] = run_commands,
 ) -> Choice:
     """Chooses the candidate that helps most, or none of them, by the rule in ``RULES[select]``.
 
@@ -201,8 +128,8 @@ def choose_candidate(
         env_id: the environment; for "return" one that ``ppo_camel.py`` can train
         candidates: those that were rejected too, so that the verdict counts them
         select: "return" (episodes, then training) or "probe" (episodes alone)
-        budget_steps: training steps of all runs together, for three candidates 13. The clone has up to half of a run: in
-            short ones it is poor, and whether PPO alone would overtake a good one later, only longer ones show
+        budget_steps: training steps of all runs together, for three candidates 13. Whether PPO alone would overtake a good
+            prior later, only longer runs show
         episodes: episodes of each candidate, seeded ``seed``, ``seed + 1``, ...; at least 2
         seed: seed of the first episode and of the first training run
         run_dir: the folder of the training runs
@@ -232,16 +159,21 @@ def choose_candidate(
         raise ValueError(f"candidates must be one or more, each with a number of its own, got the numbers {numbers}")
     if episodes < 2:
         raise ValueError(f"episodes must be at least 2, or there is no standard error, got {episodes}")
-    jobs = cores() if jobs is None else jobs
+    jobs = training.cores() if jobs is None else jobs
     if jobs < 1:
         raise ValueError(f"jobs must be at least 1, got {jobs}")
     env = make(env_id)
+    time_limit = env.spec and env.spec.max_episode_steps
     try:
         if select == "return":
-            require_trainable(sum(candidate.policy is not None for candidate in candidates), budget_steps)
+            require_trainable(sum(candidate.policy is not None for candidate in candidates), budget_steps, env)
         log(HEADER)
         random = measure(env, random_actions(env.action_space, seed), episodes, seed)
         log(row("random", random))
+        nothing = None
+        if isinstance(env.action_space, gym.spaces.Box):
+            nothing = measure(env, doing_nothing(env.action_space), episodes, seed)
+            log(row("nothing", nothing))
         outcomes, measurements, first_with = {}, {}, {}
         for candidate in candidates:
             number = candidate.number
@@ -259,14 +191,13 @@ def choose_candidate(
     finally:
         env.close()
 
-    choice = Choice(env_id, select, seed, None, None, "", RULES[select], outcomes, measurements, random)
+    choice = Choice(env_id, select, seed, None, None, "", RULES[select], outcomes, measurements, random, nothing)
     usable = {number: m for number, m in measurements.items() if m.faults == 0}
     if usable and select == "probe":
         _choose_by_episodes(choice, usable)
     elif usable:
         paths = {candidate.number: candidate.path for candidate in candidates}
-        train = partial(_train, choice, run_dir=run_dir, execute=lambda commands: execute(commands, jobs, log))
-        _choose_by_training(choice, usable, paths, budget_steps, train, log)
+        _choose_by_training(choice, usable, paths, budget_steps, time_limit, run_dir, jobs, execute, log)
     if not choice.verdict:
         choice.verdict = _none_usable(choice)
     choice.outcomes = dict(sorted(choice.outcomes.items()))
@@ -274,57 +205,43 @@ def choose_candidate(
     return choice
 
 
-def require_trainable(candidates: int, budget_steps: int) -> None:
+def require_trainable(candidates: int, budget_steps: int, env: gym.Env) -> None:
     """Finds before anything runs what would keep so many candidates from being trained.
 
     Raises:
         ValueError: too small a budget
         FileNotFoundError: the training script is not there
     """
-    if not SCRIPT.is_file():
-        raise FileNotFoundError(f"no {SCRIPT}: run from a checkout of the repository, or use select='probe'")
-    plan(min(MOST_TRAINED, candidates), budget_steps)
+    if not training.SCRIPT.is_file():
+        raise FileNotFoundError(f"no {training.SCRIPT}: run from a checkout of the repository, or use select='probe'")
+    plan(min(MOST_TRAINED, candidates), budget_steps, env.spec and env.spec.max_episode_steps)
 
 
-def plan(candidates: int, budget_steps: int) -> tuple[list[int], int]:
-    """Returns how many candidates train at each rung, and the steps of every run.
+def plan(candidates: int, budget_steps: int, time_limit: int | None) -> tuple[list[int], list[int], int]:
+    """Returns how many candidates train at each rung, how many runs each rung has, and the steps of every run.
+
+    Args:
+        time_limit: of an episode: a run holds several whole ones
 
     Raises:
         ValueError: ``budget_steps`` is too small
 
     Example:
-        >>> plan(3, budget_steps=200_000)  # 4 + 3 + 6 runs
-        ([3, 2, 1], 14336)
+        >>> plan(3, budget_steps=1_350_000, time_limit=1000)
+        ([3, 2, 1], [4, 3, 6], 102400)
     """
     rungs = [max(candidates, 1)]
     while rungs[-1] > 1:
         rungs.append(math.ceil(rungs[-1] / 2))
-    runs = sum(size + 1 for size in rungs[:-1]) + 2 * FINAL_SEEDS
-    if budget_steps < runs * 2 * ROLLOUT_STEPS:
+    runs = [*(size + 1 for size in rungs[:-1]), 2 * FINAL_SEEDS]
+    least = least_steps(time_limit)
+    if budget_steps < sum(runs) * least:
+        episodes = f", whose clone holds {training.CLONE_EPISODES} episodes of {time_limit} steps" if time_limit else ""
         raise ValueError(
-            f"budget_steps must be at least {runs * 2 * ROLLOUT_STEPS}, {2 * ROLLOUT_STEPS} steps for each of the {runs} runs "
-            f"of {rungs[0]} candidate{'s' * (rungs[0] > 1)}, got {budget_steps}"
+            f"budget_steps must be at least {sum(runs) * least}, {least} steps for each of the {sum(runs)} runs "
+            f"of {rungs[0]} candidate{'s' * (rungs[0] > 1)}{episodes}, got {budget_steps}"
         )
-    return rungs, budget_steps // (runs * ROLLOUT_STEPS) * ROLLOUT_STEPS
-
-
-def training_settings(steps: int) -> dict[str, float]:
-    """Returns the arguments of a training run of so many steps that are scaled to its length.
-
-    Example:
-        >>> training_settings(163_840)["eval_every"], [training_settings(n)["clone_steps"] for n in (4096, 14_336, 163_840)]
-        (13653, [2048, 6144, 8192])
-    """
-    # Up to half the run: a copy of too few steps is a poor one, whatever the prior.
-    clone = min(steps // 2, MOST_CLONE_STEPS) // ROLLOUT_STEPS
-    return {
-        "total_timesteps": steps,
-        "clone_steps": clone * ROLLOUT_STEPS,
-        "num_steps": ROLLOUT_STEPS,
-        "eval_every": max(steps // 12, ROLLOUT_STEPS),
-        "eval_episodes": 3,
-        "checkpoint_every": steps // 4,
-    }
+    return rungs, runs, budget_steps // (sum(runs) * ROLLOUT_STEPS) * ROLLOUT_STEPS
 
 
 def exceeds(values: Sequence[float], others: Sequence[float]) -> bool:
@@ -337,11 +254,6 @@ def exceeds(values: Sequence[float], others: Sequence[float]) -> bool:
     a, b = np.array(values), np.array(others)
     standard_error = math.sqrt(a.var(ddof=1) / len(a) + b.var(ddof=1) / len(b))
     return bool(a.mean() - b.mean() > 2 * standard_error)
-
-
-def cores() -> int:
-    """Returns how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def number_text(value: float) -> str:
@@ -357,18 +269,21 @@ def number_text(value: float) -> str:
 def _choose_by_episodes(choice: Choice, usable: dict[int, Measurement]) -> None:
     better = {}
     for number, measured in usable.items():
-        if exceeds(measured.returns, choice.random.returns):
-            better[number] = measured
-        else:
+        if not exceeds(measured.returns, choice.random.returns):
             choice.outcomes[number] = "no better than random actions"
+        elif choice.nothing and not exceeds(measured.returns, choice.nothing.returns):
+            choice.outcomes[number] = "no better than doing nothing"
+        else:
+            better[number] = measured
     choice.candidate, choice.best = choose(better), choose(better or usable)
     assert choice.best is not None
     alone, by_chance = (number_text(fmean(m.returns)) for m in (usable[choice.best], choice.random))
+    by_chance += f", doing nothing {number_text(fmean(choice.nothing.returns))}" if choice.nothing else ""
     episodes = len(choice.random.returns)
     if choice.candidate is None:
         choice.verdict = (
-            f"None of them helps: the best, candidate {choice.best}, returns {alone} over {episodes} episodes, random actions "
-            f"{by_chance}, and chance explains that as well; ask for other candidates."
+            f"None of them is better by episodes than these: random actions {by_chance}. The best, candidate {choice.best}, "
+            f"returns {alone} over {episodes} episodes, and chance explains that as well; ask for other candidates."
         )
         return
     choice.outcomes |= dict.fromkeys(better, "worse by the rule") | {choice.candidate: "chosen"}
@@ -383,7 +298,10 @@ def _choose_by_training(
     usable: dict[int, Measurement],
     paths: dict[int, Path],
     budget_steps: int,
-    train: Callable[[dict[int | None, Path | None], range], list[Run]],
+    time_limit: int | None,
+    run_dir: Path,
+    jobs: int,
+    execute: Callable[..., dict[Path, str]],
     log: Callable[[str], object],
 ) -> None:
     """Trains by successive halving, and writes everything that comes of it into the choice."""
@@ -394,23 +312,31 @@ def _choose_by_training(
     for number in ranking[MOST_TRAINED:]:
         choice.outcomes[number] = f"untrained: not among the {MOST_TRAINED} best by episodes"
     arms = ranking[:MOST_TRAINED]
-    rungs, steps = plan(len(arms), budget_steps)
-    choice.settings = training_settings(steps)
-    log(f"training {len(arms)} of them, and without a prior, {number_text(steps)} steps a run")
+    rungs, runs, steps = plan(len(arms), budget_steps, time_limit)
+    choice.settings = training_settings(steps, time_limit)
+    log(
+        f"training {len(arms)} of them, and without a prior: {sum(runs)} runs of {number_text(steps)} steps, {jobs} at a time; "
+        "how long it takes is said when the first ones run"
+    )
 
     def learned(number: int | None) -> list[float]:
         return [run.learned() for run in choice.runs if run.candidate == number]
 
     seed = choice.seed
-    for size in rungs:
-        arms.sort(key=lambda number: -fmean(learned(number) or [0.0]))
-        for number in arms[size:]:
-            choice.outcomes[number] = "dropped: others learned more"
-        arms = arms[:size]
+    for rung, size in enumerate(rungs):
+        going_on = go_on(arms, size, choice.runs)
+        choice.outcomes |= dict.fromkeys(set(arms) - set(going_on), "dropped: others learned more")
+        arms = going_on
         seeds = range(seed, seed + (FINAL_SEEDS if size == 1 else 1))
         seed = seeds.stop
-        final = train({None: None, **{number: paths[number] for number in arms}}, seeds)
-        arms = [number for number in arms if number not in choice.outcomes]
+        files: dict[int | None, Path | None] = {None: None, **{number: paths[number] for number in arms}}
+        details: dict[str, Any] = {"jobs": jobs, "log": log, "steps": steps, "later": sum(runs[rung + 1 :])}
+        final, out = training.train(
+            choice.env_id, choice.settings, files, seeds, run_dir, lambda commands, d=details: execute(commands, **d)
+        )
+        choice.runs += final
+        choice.outcomes |= out
+        arms = [number for number in arms if number not in out]
         if not arms:
             return
         log("learned so far: " + ", ".join(f"{_name(n)} {number_text(fmean(learned(n)))}" for n in [None, *arms]))
@@ -436,62 +362,23 @@ def _choose_by_training(
     choice.verdict = f"None of them helps: with the best, candidate {last}, {numbers}; {advice}."
 
 
-def _train(
-    choice: Choice,
-    arms: dict[int | None, Path | None],
-    seeds: range,
-    run_dir: Path,
-    execute: Callable[[dict[Path, list[str]]], dict[Path, str]],
-) -> list[Run]:
-    """Trains every arm with every seed, and adds the runs, or why a candidate's failed, to the choice."""
-    settings = [word for name, value in choice.settings.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-    settings += ["--no-cuda", "--no-save-model"]
-    training_code = [file.read_text("utf-8") for file in (SCRIPT, *sorted(SCRIPT.parent.glob("common/*.py")))]
-    folders, commands = {}, {}
-    for run_seed in seeds:
-        for number, path in arms.items():
-            # A run is what its settings and its code are: other ones go into another folder.
-            code = path.read_text("utf-8") if path else ""
-            what = [__version__, training_code, choice.env_id, settings, code]
-            key = hashlib.sha256(json.dumps(what).encode()).hexdigest()
-            name = f"{'none' if number is None else f'candidate-{number}'}-seed-{run_seed}-{key[:8]}"
-            folder = folders[number, run_seed] = run_dir.resolve() / name
-            if (folder / "finished").is_file():
-                continue
-            started = sorted(folder.glob("*/args.json"))
-            arguments = ["--env-id", choice.env_id, "--prior", str(path.resolve()) if path else "none", *settings]
-            arguments += ["--seed", str(run_seed), "--runs-dir", str(folder)]
-            arguments = ["--resume", str(started[-1].parent)] if started else arguments
-            commands[folder] = [sys.executable, str(SCRIPT), *arguments]
-    failures = execute(commands)
-    runs, untested = [], {}
-    for (number, run_seed), folder in folders.items():
-        run = None if folder in failures else _read_run(number, run_seed, folder)
-        if run is None or not all(map(math.isfinite, run.returns)):
-            why = failures.get(folder, f"it diverged: {folder} has an evaluation that is no number")
-            if number is None:
-                raise TrainingFailed(f"training without a prior failed with seed {run_seed}: {why}")
-            choice.outcomes[number] = f"failed in training with seed {run_seed}: {why}"
-        elif number is None or run.verdict.startswith(TESTED):
-            runs.append(run)
-        else:
-            untested.setdefault(number, []).append(run.verdict)
-    for number, verdicts in untested.items():
-        if len(seeds) - len(verdicts) < min(2, len(seeds)):  # a standard error needs two
-            choice.outcomes.setdefault(number, f"not tested: {verdicts[0]}")
-    choice.runs += runs
-    return runs
+def go_on(arms: list[int], size: int, runs: list[Run]) -> list[int]:
+    """Returns which of the candidates, best by episodes first, go on: those that learned most; of equals, the first.
 
+    Equal is what the evaluations of the last thirds cannot tell from the last one that would go on.
 
-def _read_run(candidate: int | None, seed: int, folder: Path) -> Run:
-    run_dir = sorted(folder.glob("*/args.json"))[-1].parent
-    run = Run(candidate, seed, folder.name, verdict=json.loads((run_dir / "summary.json").read_text("utf-8"))["verdict"])
-    with open(run_dir / "metrics.csv", newline="") as file:
-        for line in csv.DictReader(file):
-            if line["metric"] == "eval/episodic_return":
-                run.steps.append(int(line["global_step"]))
-                run.returns.append(float(line["value"]))
-    return run
+    Example:
+        >>> runs = [Run(n, 0, "", [0, 9, 10], [0.0, *last]) for n, last in ((1, [3.0, 5.0]), (2, [4.0, 6.0]), (3, [8.0, 8.1]))]
+        >>> go_on([1, 2, 3], size=1, runs=runs), go_on([1, 2, 3], size=2, runs=runs)
+        ([3], [3, 1])
+    """
+    if len(arms) <= size:
+        return arms
+    last_thirds = {n: [value for run in runs if run.candidate == n for value in run.last_third()] for n in arms}
+    bar = last_thirds[sorted(arms, key=lambda n: -fmean(last_thirds[n]))[size - 1]]
+    better = [n for n in arms if exceeds(last_thirds[n], bar)]
+    equal = [n for n in arms if n not in better and not exceeds(bar, last_thirds[n])]
+    return [*better, *equal][:size]
 
 
 def _name(number: int | None) -> str:

@@ -53,7 +53,7 @@ from local_llm.answers import (
     extract_answer,
     extract_critical,
 )
-from local_llm.choose import number_text, run_commands
+from local_llm.choose import number_text
 from local_llm.command import (
     MOST_RETRIES,
     Overwriting,
@@ -75,6 +75,7 @@ from local_llm.ledger import Ledger
 from local_llm.recorded import UNREADABLE, Recorded, write_json
 from local_llm.render import PROMPTS, environment_values, facts_values, fill, load_facts
 from local_llm.reply import Backend, ModelError, Reply, Sampling
+from local_llm.training import run_commands
 
 SCRIPT = Path(__file__).parents[1] / "cleanrl_scripts" / "ppo_ultra.py"
 SHIPPED = Path(tables.__file__).parent

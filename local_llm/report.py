@@ -22,7 +22,8 @@ from gymnasium.spaces.utils import flatten
 
 from llmwrappers.priors import PriorPolicy
 from llmwrappers.priors.measurement import WINDOWS, Measurement, Step, make, play
-from local_llm.choose import Candidate, Choice, Run, number_text
+from local_llm.choose import Candidate, Choice, number_text
+from local_llm.training import Run
 
 FRAMES = 8
 # Frames are made this high, or as high as lets all of them together stay small.
@@ -191,6 +192,8 @@ def _table(candidates: list[Candidate], choice: Choice) -> str:
         measured = choice.measurements.get(n, Measurement())
         rows.append((f"Candidate {n}", measured, runs_of(n), choice.outcomes[n], "chosen" if n == choice.candidate else ""))
     rows.append(("Random actions", choice.random, [], "", "reference"))
+    if choice.nothing:
+        rows.append(("Doing nothing", choice.nothing, [], "", "reference"))
     if choice.runs:
         rows.append(("No prior", Measurement(), runs_of(None), "what an agent learns by itself", "reference"))
 

@@ -25,7 +25,7 @@ import gymnasium as gym
 
 from llmwrappers import PolicyRejected, priors, vet_policy
 from llmwrappers.priors.measurement import Measurement, choose, make, measure, random_actions
-from local_llm.choose import Candidate, Choice, TrainingFailed, choose_candidate, require_trainable
+from local_llm.choose import BUDGET_STEPS, Candidate, Choice, choose_candidate, require_trainable
 from local_llm.command import (
     MOST_RETRIES,
     Overwriting,
@@ -47,6 +47,7 @@ from local_llm.recorded import write_json
 from local_llm.render import render_prompt
 from local_llm.reply import Backend, Message, ModelError, Reply, Sampling
 from local_llm.report import report_text, write_report
+from local_llm.training import TrainingFailed, cores
 
 # --refine ends after so many rounds in a row that brought nothing better.
 PATIENCE = 2
@@ -211,12 +212,13 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
     group.add_argument(
         "--select", choices=("return", "probe"), default="return", help="by short training, or by episodes alone"
     )
-    group.add_argument("--budget-steps", type=int, default=200_000, help="training steps of all runs together")
+    group.add_argument("--budget-steps", type=int, default=BUDGET_STEPS, help="training steps of all runs together")
+    group.add_argument("--jobs", type=int, default=cores(), help="training runs at a time")
     group.add_argument("--episodes", type=int, default=10, help="episodes of each candidate alone")
     group.add_argument("--seed", type=int, default=0, help="of the episodes, the training and the replies")
     args = parser.parse_args(argv)
     args.argv = list(sys.argv[1:] if argv is None else argv)
-    for name, least in (("candidates", 1), ("refine", 0), ("budget_steps", 1), ("episodes", 2), ("seed", 0)):
+    for name, least in (("candidates", 1), ("refine", 0), ("budget_steps", 1), ("jobs", 1), ("episodes", 2), ("seed", 0)):
         if getattr(args, name) < least:
             parser.error(f"--{name.replace('_', '-')} must be at least {least}, got {getattr(args, name)}")
     take_sampling(parser, args)
@@ -238,7 +240,7 @@ def run(args: argparse.Namespace) -> Choice:
             "register the environment with gymnasium.wrappers.FlattenObservation"
         )
     if args.select == "return":
-        require_trainable(args.candidates + args.refine, args.budget_steps)  # before a model is asked
+        require_trainable(args.candidates + args.refine, args.budget_steps, env)  # before a model is asked
     prompt = args.prompt.read_text("utf-8") if args.prompt else render_prompt(args.env_id)
     claim_output(args.output, prompt, recordings(args))
     writer = Writer(Overwriting(make_backend(args), args.output), args.sampling, env, args.output)
@@ -270,6 +272,7 @@ def write_and_choose(args: argparse.Namespace, prompt: str, writer: Writer) -> C
         episodes=args.episodes,
         seed=args.seed,
         run_dir=args.output / "training",
+        jobs=args.jobs,
     )
     facts = provenance(args, prompt, writer, choice)
     write_json(args.output / "provenance.json", facts)

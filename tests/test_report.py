@@ -14,8 +14,9 @@ import pytest
 from llmwrappers import load_prior
 from llmwrappers.priors.measurement import Measurement, make, measure
 from local_llm import report as module
-from local_llm.choose import RULES, Candidate, Choice, Run, choose_candidate, training_settings
+from local_llm.choose import RULES, Candidate, Choice, choose_candidate
 from local_llm.report import film, png, report_text, shrink, ticks, write_report
+from local_llm.training import Run, training_settings
 
 EVIL = "</pre></details><script>alert('code')</script><img src=x onerror=alert(1)>"
 
@@ -74,7 +75,7 @@ def trained() -> tuple[list[Candidate], Choice]:
     candidates = pendulum({1: "# the first one\n" + EVIL, 2: "# the second one"})
     candidates.append(Candidate(3, "import os", Path("policy-3.py"), rejected=f"line 1: imports os {EVIL}"))
     choice = choose_candidate("Pendulum-v1", candidates, select="probe", episodes=2, log=quiet)
-    choice.select, choice.rule, choice.settings = "return", RULES["return"], training_settings(4096)
+    choice.select, choice.rule, choice.settings = "return", RULES["return"], training_settings(4096, 200)
     choice.candidate, choice.verdict, choice.outcomes[1] = 1, f"Candidate 1 helps: {EVIL}", "chosen"
     for seed in range(4):
         for number in (None, 1, 2) if seed == 0 else (None, 1):

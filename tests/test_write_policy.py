@@ -246,7 +246,7 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (["--env-id", "CartPole-v1", "--budget-steps", "9"], "budget_steps must be at least 53248"),
+            (["--env-id", "CartPole-v1", "--budget-steps", "9"], "budget_steps must be at least 106496"),
             (["--env-id", "Pendulum-v1", "--candidates", "1", "--budget-steps", "9"], "budget_steps must be at least 24576"),
         ],
     )

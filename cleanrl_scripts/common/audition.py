@@ -17,7 +17,7 @@ from cleanrl_scripts.common.errors import UserError
 from cleanrl_scripts.common.priors_of_arms import PriorArgs
 from llmwrappers import LLMActionMask, PriorPolicy
 from llmwrappers.prior_input import native_action, read_prior_input
-from llmwrappers.priors.measurement import play, random_actions
+from llmwrappers.priors.measurement import doing_nothing, play, random_actions
 
 
 @dataclass
@@ -101,7 +101,7 @@ def contestants(env: gym.Env, priors: dict[str, PriorPolicy], observe: Callable,
     space = env.action_space
     policies: dict[str, PriorPolicy] = {CHANCE: random_actions(space, args.seed)}
     if isinstance(space, Box):
-        policies[NOTHING] = lambda _: (space.low + space.high) / 2
+        policies[NOTHING] = doing_nothing(space)
     try:
         return {
             name: Teacher(env, policy, observe, args.prior_input, args.radius) for name, policy in (policies | priors).items()

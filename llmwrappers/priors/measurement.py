@@ -213,6 +213,17 @@ def random_actions(space: gym.Space, seed: int) -> PriorPolicy:
     return lambda observation: rng.uniform(space.low, space.high)
 
 
+def doing_nothing(space: Box) -> PriorPolicy:
+    """Returns the policy that plays the middle of the action range: what an environment pays for standing still.
+
+    Example:
+        >>> doing_nothing(Box(-1.0, 3.0, (2,)))(None).tolist()
+        [1.0, 1.0]
+    """
+    middle = (space.low + space.high) / 2
+    return lambda observation: middle
+
+
 def choose(measurements: dict[int, Measurement]) -> int | None:
     """Returns the candidate that the rule takes, or None if every candidate faults.
 
