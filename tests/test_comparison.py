@@ -228,6 +228,19 @@ def test_all_environments_count_the_same():
     assert [title for title, _, _ in report.tables] == ["A-v0", "B-v0", "C-v0"]
 
 
+def test_returns_on_the_way_and_the_time_that_steps_took():
+    """At 20 000 steps the nearest evaluation is that at 18 000, at 300 000 the curve is as good as over."""
+    curve = {0: 0.0, 18_000: 1.0, 90_000: 5.0, 130_000: 7.0, 310_000: 9.0}
+    curves = {(arm, seed): {step: value + seed for step, value in curve.items()} for arm in "ab" for seed in (0, 0.5, 1)}
+    report = make_report(evaluations(curves), threshold=5.0, hours={("A-v0", "b"): 1 / 60_000})
+    ((_, header, rows),) = report.tables
+    cells = [dict(zip(header, row, strict=True)) for row in rows]
+    assert cells[0]["at 20,000"] == "1.50 [1.00, 2.00]"
+    assert cells[0]["at 100,000"] == "5.50 [5.00, 6.00]"
+    assert "at 300,000" not in header
+    assert [row["steps to 5.00"] for row in cells] == ["90,000", "90,000, 90.0 min"]
+
+
 # ----------------------------------------------------------------------------------------------- what cannot be averaged
 
 

@@ -208,23 +208,29 @@ INTERVAL = r"-?\d[\d.,]* \[[-\d., ]+\]"
 COMPARISONS = ROOT / "benchmarks" / "comparisons"
 
 
-def first_intervals(text: str) -> dict[str, list[str]]:
-    """The first interval of each arm's rows in the tables of a report: the final return, or the share that is better."""
-    found: dict[str, list[str]] = {}
-    for arm, interval in re.findall(rf"^\| (\S+) \| \d+ \| ({INTERVAL}) \|", text, re.MULTILINE):
-        found.setdefault(arm, []).append(interval)
+def tables(name: str) -> dict[str, dict[str, dict[str, str]]]:
+    """The tables of a comparison: title -> arm -> heading -> cell."""
+    found: dict[str, dict[str, dict[str, str]]] = {}
+    for section in (COMPARISONS / name / "table.md").read_text("utf-8").split("## ")[1:]:
+        title, *lines = section.splitlines()
+        header, _, *rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("|")]
+        found[title] = {row[0]: dict(zip(header, row, strict=True)) for row in rows}
     return found
 
 
 def test_the_readmes_tables_of_results_are_those_of_the_comparisons():
-    camel, ultra = ((COMPARISONS / name / "table.md").read_text("utf-8") for name in ("ppo-camel", "ultra"))
-    camel_rows = first_intervals(camel.partition("## all environments")[0]).values()
-    each, _, together = ultra.partition("## all environments")
-    ultra_rows = zip(*(first_intervals(each)[arm] for arm in ("none", "ra", "random")), strict=True)
-    shares = [first_intervals(together)[arm][0] for arm in ("ra", "random")]
+    camel, ultra = tables("ppo-camel"), tables("ultra")
+    expected = [
+        [camel[env_id][arm][column] for column in ("at 100,000", "final return") for arm in ("none", "auto")]
+        for env_id in camel
+        if env_id != "all environments"
+    ]
+    shares = ultra.pop("all environments")
+    expected += [[arms[arm]["final return"] for arm in ("none", "ra", "random")] for arms in ultra.values()]
+    expected += [[shares[arm]["P(better than none)"] for arm in ("ra", "random")]]
     lines = (ROOT / "README.md").read_text("utf-8").splitlines()
     rows = [re.findall(rf"(?<=\| ){INTERVAL}(?= \|)", line) for line in lines if line.startswith("| ")]
-    assert [row for row in rows if row] == [*camel_rows, *map(list, ultra_rows), shares]
+    assert [row for row in rows if row] == expected
 
 
 def test_every_interval_of_the_evidence_is_in_the_table_of_a_comparison():

@@ -154,6 +154,10 @@ class Curves:
         """Mean of the last tenth of the evaluations of each seed."""
         return self.returns[metric][arm][-max(1, len(self.steps) // 10) :].mean(axis=0)
 
+    def around(self, arm: str, step: int) -> np.ndarray:
+        """The evaluation of each seed that is nearest to a step."""
+        return self.returns[PLAIN][arm][np.abs(self.steps - step).argmin()]
+
     def area(self, arm: str) -> np.ndarray:
         """Mean over the curve of each seed."""
         span = self.steps[-1] - self.steps[0]

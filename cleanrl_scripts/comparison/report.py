@@ -52,6 +52,17 @@ pre {{ white-space: pre-wrap; background: #f4f4f4; padding: .7rem }}
 """
 
 
+def hours_of_a_step(description: dict) -> dict[tuple[str, str], float]:
+    """What a step of each environment and arm took, the mean over its runs, as far as it is known."""
+    hours = {}
+    for env_id, arms in description.get("runs", {}).items():
+        for arm, seeds in arms.items():
+            known = [note["hours"] / description["total_timesteps"] for note in seeds.values() if "hours" in note]
+            if known:
+                hours[env_id, arm] = sum(known) / len(known)
+    return hours
+
+
 def cost(description: dict, runs: int) -> list[str]:
     """What the runs have cost, as far as it is known: a note, or none."""
     environments = description.get("runs", {}).values()
@@ -80,7 +91,7 @@ def write_report(folder: Path, threshold: float | None) -> Report:
             why = f"Left out, which may flatter its arm ({run['left_out']})" if "left_out" in run else "Not finished"
             missing.setdefault(why, []).append(f"{env_id} {arm} seed {seed}")
     notes = [f"{why}: {', '.join(runs)}." for why, runs in missing.items()]
-    report = make_report(evaluations, description.get("arms", ()), threshold, notes)
+    report = make_report(evaluations, description.get("arms", ()), threshold, notes, hours_of_a_step(description))
     report.notes += cost(description, len(seen))
     write_atomically(folder / "table.md", markdown(report))
     figures: dict[str, str] = {}

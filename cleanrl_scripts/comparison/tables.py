@@ -1,7 +1,7 @@
 """Report: the tables of every environment and of all, the notes on what differs, and how to read them."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,8 @@ from cleanrl_scripts.comparison.curves import GUIDED, Curves, Evaluation, align
 from cleanrl_scripts.comparison.statistics import Estimate, better_than, difference, estimate, iqm
 
 ALL = "all environments"
+# Where on the way the returns are shown, too.
+MILESTONES = (20_000, 100_000, 300_000)
 
 
 @dataclass
@@ -38,18 +40,32 @@ def with_interval(e: Estimate | None) -> str:
     return f"{amount(float(e.value))} [{amount(float(e.low))}, {amount(float(e.high))}]"
 
 
-def steps_to_threshold(steps: np.ndarray) -> str:
-    """The step by which half of the seeds have reached the threshold, and how many ever do if not all."""
+def steps_to_threshold(steps: np.ndarray, hours: float | None = None) -> str:
+    """The step by which half of the seeds have reached the threshold, and how many ever do if not all; the time, if known.
+
+    Args:
+        hours: a step takes so many
+    """
     reached = int(np.isfinite(steps).sum())
     median = float(np.quantile(steps, 0.5, method="lower"))
     text = f"{median:,.0f}" if math.isfinite(median) else "never"
+    if hours and 0 < median < math.inf:
+        text += f", {amount(60 * hours * median)} min"
     return text if reached == len(steps) else f"{text} ({reached} of {len(steps)} seeds)"
 
 
 def make_report(
-    evaluations: list[Evaluation], arms: Iterable[str] = (), threshold: float | None = None, notes: Iterable[str] = ()
+    evaluations: list[Evaluation],
+    arms: Iterable[str] = (),
+    threshold: float | None = None,
+    notes: Iterable[str] = (),
+    hours: Mapping[tuple[str, str], float] | None = None,
 ) -> Report:
-    """Tables and estimates; the baseline is the first of the arms, which are completed by those that have curves."""
+    """Tables and estimates; the baseline is the first of the arms, which are completed by those that have curves.
+
+    Args:
+        hours: what a step of an environment and arm took
+    """
     arms = list(dict.fromkeys([*arms, *(e.arm for e in evaluations)]))
     env_ids = list(dict.fromkeys(e.env_id for e in evaluations))
     everything = [align(env_id, arms, [e for e in evaluations if e.env_id == env_id]) for env_id in env_ids]
@@ -58,20 +74,21 @@ def make_report(
     if few:
         report.notes.append(f"No interval from fewer than three seeds ({'; '.join(few)}).")
     for curves in everything:
-        add_environment(report, curves, threshold)
+        add_environment(report, curves, threshold, hours or {})
     if len(everything) > 1:
         add_all_environments(report)
     return report
 
 
-def add_environment(report: Report, curves: Curves, threshold: float | None) -> None:
+def add_environment(report: Report, curves: Curves, threshold: float | None, hours: Mapping[tuple[str, str], float]) -> None:
     env_id, baseline = curves.env_id, report.arms[0]
     has_baseline = baseline in curves.seeds
     if not has_baseline:
         report.notes.append(f"{env_id}: no finished run of {baseline}, the baseline: nothing is compared with it.")
     limit = threshold if threshold is not None else float(curves.final(baseline).mean()) if has_baseline else None
     guided = [metric for metric in GUIDED if metric in curves.returns]
-    header = ["arm", "seeds", "final return", "mean", "area under the curve"]
+    on_the_way = [step for step in MILESTONES if curves.steps[0] < step < 0.9 * curves.steps[-1]]
+    header = ["arm", "seeds", *(f"at {step:,}" for step in on_the_way), "final return", "mean", "area under the curve"]
     header += [f"steps to {'-' if limit is None else amount(limit)}", f"minus {baseline}", f"P(better than {baseline})"]
     header += [f"final return {GUIDED[metric]}" for metric in guided]
     report.final[env_id], report.better[env_id], rows = {}, {}, []
@@ -80,9 +97,11 @@ def add_environment(report: Report, curves: Curves, threshold: float | None) -> 
         pair = None if arm == baseline else curves.paired(baseline, arm, curves.final)
         if pair is not None:
             report.better[env_id][arm] = better_than(pair)
-        row = [arm, str(len(seeds)), with_interval(final), amount(float(curves.final(arm).mean()))]
+        row = [arm, str(len(seeds))]
+        row += [with_interval(estimate(iqm, curves.around(arm, step))) for step in on_the_way]
+        row += [with_interval(final), amount(float(curves.final(arm).mean()))]
         row += [with_interval(estimate(iqm, curves.area(arm)))]
-        row += ["-" if limit is None else steps_to_threshold(curves.steps_to(arm, limit))]
+        row += ["-" if limit is None else steps_to_threshold(curves.steps_to(arm, limit), hours.get((env_id, arm)))]
         row += [with_interval(None if pair is None else estimate(difference, pair))]
         row += [with_interval(report.better[env_id].get(arm))]
         for metric in guided:
@@ -114,9 +133,10 @@ def explanation(report: Report) -> list[str]:
         "(of fewer than four seeds the mean). In brackets 95 % percentile bootstrap intervals, seeds resampled 10,000 times.",
         "With few seeds these intervals are too narrow: over three seeds one reaches from the lowest to the highest and holds "
         "the true value in some 75 of 100 cases, not 95, over five seeds in some 90 (if returns are normally distributed).",
-        "Area under the curve: the mean of the whole curve. Steps to: the first evaluation by which half of the seeds have "
-        f"reached that return. Minus {baseline}: the difference of the interquartile means over the seeds that both have, "
-        "resampled in pairs.",
+        "At a step: the evaluation nearest to it. Area under the curve: the mean of the whole curve. Steps to: the first "
+        "evaluation by which half of the seeds have reached that return, and the time that so many steps took, evaluations "
+        f"included, where it is known. Minus {baseline}: the difference of the interquartile means over the seeds that both "
+        "have, resampled in pairs.",
         f"P(better than {baseline}): the share of all pairs of a run of the arm and one of {baseline} in which the arm's ends "
         "higher, for all environments their mean; seeds as before, within each environment. A share of 0 or 1 has no interval: "
         "resampling cannot change it, more seeds can.",
