@@ -127,7 +127,8 @@ def wait_until(condition, seconds: float = 120) -> None:
 
 def without_cost(table: Path) -> list[str]:
     """The lines of a report that follow from its curves; hours do not."""
-    return [line for line in table.read_text().splitlines() if not line.startswith("- Cost: ")]
+    lines = re.sub(r", [\d.,]+ min", "", table.read_text()).splitlines()
+    return [line for line in lines if not line.startswith("- Cost: ")]
 
 
 # ----------------------------------------------------------------------------------------------------------- running
