@@ -7,7 +7,7 @@
 #                  critic <- the discounted returns of the teacher's and the agent's own episodes
 #              then the normaliser of observations is frozen, so that the networks stay what they have become; if the teacher
 #              does worse than doing nothing, its copy explores more
-#   PPO:       for every rollout, the learning rate of a copy rising from 0, its discount factor clone_gamma
+#   PPO:       for every rollout, the learning rate of a copy rising from 0, its discount factor larger, its minibatches, too
 #                  for every step:  a ~ policy(obs);  next_obs, reward = env.step(a);  store obs, a, log policy(a | obs), reward
 #                  advantages <- GAE;  for every epoch and minibatch: policy <- clipped objective, values <- clipped error
 #
@@ -60,6 +60,8 @@ class Args(PriorArgs):
     """the same if the prior returns less than doing nothing: it has more to learn than to keep"""
     clone_gamma: float = 0.995
     """the discount factor of a copy, which sees farther ahead: with 0.99 Hopper's learns to leap and to fall"""
+    clone_minibatches: int = 16
+    """the number of mini-batches of a copy: fewer and larger ones are slower at first, and let Ant go on rising"""
     warmup_steps: int = 50_000
     """steps over which the copy's learning rate rises from 0: its first steps away from the prior are small"""
 
@@ -98,7 +100,7 @@ class Args(PriorArgs):
 
 RANGES = {
     "at least 0": ("ent_coef", "vf_coef", "warmup_steps"),
-    "at least 1": ("num_envs", "num_steps", "num_minibatches", "update_epochs", "clone_steps"),
+    "at least 1": ("num_envs", "num_steps", "num_minibatches", "update_epochs", "clone_steps", "clone_minibatches"),
     "finite and above 0": ("learning_rate", "clone_learning_rate", "clone_std", "poor_std", "clip_coef", "max_grad_norm"),
     "in [0, 1]": ("gamma", "gae_lambda", "clone_gamma"),
 }
@@ -112,10 +114,10 @@ def parse_args(argv: list[str] | None = None) -> Args:
     check_env_id(args.env_id, f"priors are shipped for {', '.join(shipped_priors())}")
     check_prior(args)
     batch = args.num_envs * args.num_steps
-    if batch % args.num_minibatches:
-        raise UserError(
-            f"--num-minibatches {args.num_minibatches} must divide num_envs * num_steps = {args.num_envs} * {args.num_steps}"
-        )
+    for name in ("num_minibatches", "clone_minibatches"):
+        if batch % getattr(args, name):
+            given = f"--{name.replace('_', '-')} {getattr(args, name)}"
+            raise UserError(f"{given} must divide num_envs * num_steps = {args.num_envs} * {args.num_steps}")
     least = batch + (args.clone_steps if args.prior != "none" else 0)
     if args.total_timesteps < least:
         parts = "num_envs * num_steps" + " + clone_steps" * (args.prior != "none")
@@ -239,7 +241,7 @@ class PPO:
         self.dones = np.zeros((steps, n), bool)
         self.current = np.zeros((n, *agent.observation_shape), dtype)
         self.discounted_returns = [0.0] * n
-        self.gamma = args.gamma
+        self.gamma, self.num_minibatches = args.gamma, args.num_minibatches
         self.metrics: dict[str, float] = {}
 
     def reset(self) -> None:
@@ -293,7 +295,7 @@ class PPO:
         parts = []
         for _ in range(args.update_epochs):
             indices = torch.from_numpy(self.rng.permutation(size)).to(agent.device)
-            shuffled = [tensor[indices].split(size // args.num_minibatches) for tensor in batch]
+            shuffled = [tensor[indices].split(size // self.num_minibatches) for tensor in batch]
             for minibatch in zip(*shuffled, strict=True):
                 loss, *parts_of_loss = self.loss(*minibatch)
                 self.optimizer.step(loss, learning_rate, args.max_grad_norm)
@@ -389,7 +391,8 @@ def train(args: Args, ppo: PPO, teachers: dict[str, Teacher], eval_env: gym.Env,
         # A checkpoint is made where all episodes begin anew, with seeds of the run's own stream: then there is no state in the
         # environments, and a run that resumes there does exactly what an uninterrupted run does.
         ppo.reset()
-        ppo.gamma = args.clone_gamma if agent.is_frozen else args.gamma  # it is a copy
+        if agent.is_frozen:  # it is a copy
+            ppo.gamma, ppo.num_minibatches = args.clone_gamma, args.clone_minibatches
         total = start + (args.total_timesteps - start) // batch * batch
         last_return = math.nan
         while global_step < total:
@@ -413,11 +416,9 @@ def train(args: Args, ppo: PPO, teachers: dict[str, Teacher], eval_env: gym.Env,
                 ppo.reset()
                 next_checkpoint = global_step + args.checkpoint_every
 
-        summary = {**evaluate_now(), "verdict": verdict}
         if args.save_model:
-            saved = {"env_id": args.env_id, "global_step": global_step, "agent": agent.state_dict()}
-            save_torch(run_dir / "agent.pt", saved)
-        logger.write_summary(global_step, summary)
+            save_torch(run_dir / "agent.pt", {"env_id": args.env_id, "global_step": global_step, "agent": agent.state_dict()})
+        logger.write_summary(global_step, {**evaluate_now(), "verdict": verdict})
 
 
 def begin(args: Args, agent: ActorCritic, teachers: dict[str, Teacher], rng, logger: Logger) -> tuple[int, str]:

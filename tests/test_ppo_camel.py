@@ -23,7 +23,7 @@ from cleanrl_scripts.common.errors import UserError
 SCRIPT = ROOT / "cleanrl_scripts" / "ppo_camel.py"
 ONE_STEP, TURNS = "llmwrappers-tests/OneStep-v0", "llmwrappers-tests/Turns-v0"  # known from conftest
 QUICK = ["--num-steps", "128", "--num-minibatches", "4", "--update-epochs", "4", "--eval-every", "512", "--eval-episodes", "2"]
-QUICK += ["--no-cuda", "--clone-steps", "400", "--warmup-steps", "0"]
+QUICK += ["--clone-minibatches", "4", "--no-cuda", "--clone-steps", "400", "--warmup-steps", "0"]
 
 
 @pytest.fixture
@@ -301,6 +301,7 @@ def test_the_script_runs_from_the_command_line_and_is_tracked_offline(tmp_path):
         (["--clone-std", "0"], "--clone-std must be finite and above 0, got 0.0"),
         (["--clone-steps", "0"], "--clone-steps must be at least 1, got 0"),
         (["--num-minibatches", "3"], "--num-minibatches 3 must divide num_envs * num_steps = 1 * 2048"),
+        (["--clone-minibatches", "3"], "--clone-minibatches 3 must divide num_envs * num_steps = 1 * 2048"),
         (["--total-timesteps", "12000"], "must be at least one rollout, num_envs * num_steps + clone_steps = 22048"),
         (["--gamma", "nan"], "--gamma must be in [0, 1], got nan"),
         (["--clone-gamma", "1.1"], "--clone-gamma must be in [0, 1], got 1.1"),
