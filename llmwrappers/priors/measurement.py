@@ -220,8 +220,7 @@ def doing_nothing(space: Box) -> PriorPolicy:
         >>> doing_nothing(Box(-1.0, 3.0, (2,)))(None).tolist()
         [1.0, 1.0]
     """
-    middle = (space.low + space.high) / 2
-    return lambda observation: middle
+    return lambda observation: (space.low + space.high) / 2
 
 
 def choose(measurements: dict[int, Measurement]) -> int | None:
