@@ -421,6 +421,16 @@ def test_two_runs_of_one_name_with_different_arguments(script, tmp_path):
     assert str(error.value) == f"two runs of one name with different arguments: {expected}"
 
 
+def test_an_argument_that_a_run_had_by_default_is_the_same_argument(script, tmp_path):
+    command = [*script, "--arms", "a", "--seeds", "1"]
+    run(*command)
+    (tmp_path / "out" / "comparison.json").unlink()
+    (path,) = tmp_path.glob("out/runs/A-v0/a/1/*/args.json")
+    made = json.loads(path.read_text())
+    path.write_text(json.dumps({**made, "args": {**made["args"], "learning_rate": 2}}))
+    assert "all runs are finished" in run(*command, "--learning-rate", "2")
+
+
 TD3 = ["--env-ids", "A", "--script", "td3_camel.py"]
 
 

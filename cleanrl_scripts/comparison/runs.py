@@ -187,10 +187,15 @@ def refuse_other_arguments(run: Run) -> None:
         return
     path = run.run_dir / "args.json"
     try:
-        before = by_name(json.loads(path.read_text())["command"][1:])
+        made = json.loads(path.read_text())
+        before = by_name(made["command"][1:])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path} is damaged ({error}): remove {run.run_dir}, and the run starts again") from None
     before.pop("--runs-dir", None)
-    if other := different(by_name(run.flags), before):
+    asked = by_name(run.flags)
+    for name in asked.keys() - before.keys():  # what was left to its default counts, too
+        if str(made.get("args", {}).get(name.strip("-").replace("-", "_"))) == asked[name]:
+            before[name] = asked[name]
+    if other := different(asked, before):
         given, had = other
         raise UserError(f"two runs of one name with different arguments: {given} is asked for, {had} is in {run.run_dir}")
