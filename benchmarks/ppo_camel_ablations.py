@@ -34,8 +34,8 @@ def without_audition() -> None:
 
 
 def without_critic() -> None:
-    def unknown(clone):
-        return np.full(sum(len(episode.rewards) for episode, _ in clone.episodes), np.nan, np.float32)
+    def unknown(self):
+        return np.full(sum(len(episode.rewards) for episode, _ in self.episodes), np.nan, np.float32)
 
     ppo_camel.Clone.returns = unknown  # where the return is unknown, the critic learns nothing
 
@@ -43,10 +43,10 @@ def without_critic() -> None:
 def without_frozen() -> None:
     normalized = ActorCritic.normalized
 
-    def drifting(agent, observation, update=False):
-        if update and agent.is_frozen:
-            agent.observations.update(observation.ravel())
-        return normalized(agent, observation, update)
+    def drifting(self, observation, update=False):
+        if update and self.is_frozen:
+            self.observations.update(observation.ravel())
+        return normalized(self, observation, update)
 
     ActorCritic.normalized = drifting
 
