@@ -5,6 +5,7 @@
 audition: the one candidate teaches, whatever it returns (--prior must name one, as shipped does); it plays a single episode
 critic: the clone fits the actor alone
 frozen: the normaliser of observations goes on learning
+nothing: ppo_camel.py as it is, to compare with
 
 What PPO alone has instead of a copy's own settings, ppo_camel.py takes itself: --clone-gamma 0.99, --clone-minibatches 32,
 --warmup-steps 0.
@@ -26,7 +27,9 @@ from cleanrl_scripts.common.errors import UserError, run_script
 
 def without_audition() -> None:
     def appoint(teachers, clone_steps, rng):
-        (teacher,) = set(teachers) - {CHANCE, NOTHING}
+        teacher, *others = set(teachers) - {CHANCE, NOTHING}
+        if others:
+            raise UserError(f"--without audition: --prior must name one policy, got {len(others) + 1}")
         played = {teacher: [teachers[teacher].play(seed=int(rng.integers(2**31)))]}
         return Audition(played, teacher, f"The agent begins as a copy of {teacher}: there was no audition.", True)
 
@@ -51,7 +54,7 @@ def without_frozen() -> None:
     ActorCritic.normalized = drifting
 
 
-PARTS = {"audition": without_audition, "critic": without_critic, "frozen": without_frozen}
+PARTS = {"audition": without_audition, "critic": without_critic, "frozen": without_frozen, "nothing": lambda: None}
 
 
 def main() -> None:

@@ -190,21 +190,23 @@ class Progress:
         seconds = time.monotonic() - self.start
         if seconds < self.next:
             return
+        self.next = seconds + 1  # where there is nothing to say yet, the logs are not read at every turn
         done = finished * self.steps + sum(map(_steps_of, running))
         if self.at_start is None:  # runs may be resumed; and until one has begun, there is no telling
-            self.at_start, self.start, self.next = (done, time.monotonic(), 3.0) if done else (None, self.start, seconds + 1)
+            if done:
+                self.at_start, self.start, self.next = done, time.monotonic(), 3.0
             return
         if done == self.at_start:
             return
         left = timedelta(seconds=round((self.total - done) * seconds / (done - self.at_start)))
         line = f"  about {left} left"
-        self.next = seconds + (1 if self.is_live else 60)
         if self.is_live:
             self.erase()
             print(line, end="", flush=True)
             self.width = len(line)
         else:
             self.log(line)
+            self.next = seconds + 60
 
 
 def _steps_of(folder: Path) -> int:
