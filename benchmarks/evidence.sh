@@ -26,15 +26,22 @@ ultra=(--script ppo_ultra.py --total-timesteps 500000 --no-cuda)
 compare ppo-camel --env-ids "${mujoco[@]}" --arms none auto --seeds 1-5
 short=(InvertedPendulum-v4 Pendulum-v1 MountainCarContinuous-v0 LunarLanderContinuous-v3)
 compare ppo-camel-short --env-ids "${short[@]}" --total-timesteps 300000 --arms none auto --seeds 1-5
-compare ppo-camel --env-ids "${mujoco[@]}" HalfCheetah-v4 Humanoid-v4 BipedalWalker-v3 --arms none auto --seeds 1-5
-compare ppo-camel --env-ids "${mujoco[@]}" HalfCheetah-v4 Humanoid-v4 BipedalWalker-v3 --arms none auto random bad --seeds 1-5
+compare ppo-camel --env-ids "${mujoco[@]}" BipedalWalker-v3 HalfCheetah-v4 Humanoid-v4 --arms none auto --seeds 1-5
+compare ppo-camel --env-ids "${mujoco[@]}" BipedalWalker-v3 HalfCheetah-v4 Humanoid-v4 --arms none auto random bad --seeds 1-5
 compare ppo-camel-short --env-ids "${short[@]}" --total-timesteps 300000 --arms none auto random bad --seeds 1-5
+# Does the audition choose well? Each candidate alone, whatever it returns.
+compare ppo-camel-candidates --script benchmarks/ppo_camel_ablations.py --env-ids HalfCheetah-v4 BipedalWalker-v3 Walker2d-v4 \
+    --total-timesteps 300000 --seeds 1-3 --arms "none=--change nothing --prior none" \
+    "policy-1=--change audition --prior {env_id} --candidate 1" "policy-2=--change audition --prior {env_id} --candidate 2" \
+    "policy-3=--change audition --prior {env_id} --candidate 3" "policy-4=--change audition --prior {env_id} --candidate 4" \
+    "policy-5=--change audition --prior {env_id} --candidate 5"
 # What each part of it does, and each setting that a copy has of its own.
 compare ppo-camel-ablations --script benchmarks/ppo_camel_ablations.py --env-ids Hopper-v4 Walker2d-v4 --total-timesteps 300000 \
-    --prior shipped --seeds 1-3 --arms "nothing=--without nothing" "critic=--without critic" "audition=--without audition" \
-    "frozen=--without frozen" "clone-2500=--without nothing --clone-steps 2500" "clone-5000=--without nothing --clone-steps 5000" \
-    "clone-10000=--without nothing --clone-steps 10000" "gamma-0.99=--without nothing --clone-gamma 0.99" \
-    "minibatches-32=--without nothing --clone-minibatches 32" "no-warmup=--without nothing --warmup-steps 0"
+    --prior shipped --seeds 1-3 --arms "nothing=--change nothing" "critic=--change critic" "audition=--change audition" \
+    "frozen=--change frozen" "pull=--change pull" "clone-2500=--change nothing --clone-steps 2500" \
+    "clone-5000=--change nothing --clone-steps 5000" \
+    "clone-10000=--change nothing --clone-steps 10000" "gamma-0.99=--change nothing --clone-gamma 0.99" \
+    "minibatches-32=--change nothing --clone-minibatches 32" "no-warmup=--change nothing --warmup-steps 0"
 # CAMEL: TD3, the paper; then more seeds; then what the paper compares with. The experts are agents that the paper's form had
 # at its end, for TD3 alone has hardly one to offer after 300 000 steps.
 compare paper "${paper[@]}" --arms td3 paper --seeds 1-3

@@ -1,21 +1,24 @@
-"""ppo_camel.py with one part taken out: --without PART, and all arguments of ppo_camel.py.
+"""ppo_camel.py with one part changed: --change PART, and all arguments of ppo_camel.py.
 
-    python benchmarks/ppo_camel_ablations.py --without critic --env-id Hopper-v4
+    python benchmarks/ppo_camel_ablations.py --change critic --env-id Hopper-v4
 
-audition: the one candidate teaches, whatever it returns (--prior must name one, as shipped does); it plays a single episode
+audition: there is none; the one candidate teaches, whatever it returns (--prior must name one, as shipped does)
 critic: the clone fits the actor alone
 frozen: the normaliser of observations goes on learning
+pull: the policy is held near the copy by a Kullback-Leibler divergence, less and less until 200 000 steps
 nothing: ppo_camel.py as it is, to compare with
 
 What PPO alone has instead of a copy's own settings, ppo_camel.py takes itself: --clone-gamma 0.99, --clone-minibatches 32,
 --warmup-steps 0.
 """
 
+import copy
 import json
 import sys
 from pathlib import Path
 
 import numpy as np
+import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # as the scripts do, from anywhere
 
@@ -29,7 +32,7 @@ def without_audition() -> None:
     def appoint(teachers, clone_steps, rng):
         teacher, *others = set(teachers) - {CHANCE, NOTHING}
         if others:
-            raise UserError(f"--without audition: --prior must name one policy, got {len(others) + 1}")
+            raise UserError(f"--change audition: --prior must name one policy, got {len(others) + 1}")
         played = {teacher: [teachers[teacher].play(seed=int(rng.integers(2**31)))]}
         return Audition(played, teacher, f"The agent begins as a copy of {teacher}: there was no audition.", True)
 
@@ -54,7 +57,59 @@ def without_frozen() -> None:
     ActorCritic.normalized = drifting
 
 
-PARTS = {"audition": without_audition, "critic": without_critic, "frozen": without_frozen, "nothing": lambda: None}
+PULL, PULL_UNTIL = 0.05, 200_000  # what steadied Hopper while the normaliser drifted
+
+
+def with_pull() -> None:
+    finish, update, loss, save, load = (
+        ppo_camel.Clone.finish,
+        ppo_camel.PPO.update,
+        ppo_camel.PPO.loss,
+        ActorCritic.state_dict,
+        ActorCritic.load_state_dict,
+    )
+
+    def finish_and_keep(self):
+        finish(self)
+        self.agent.copied, self.agent.steps = copy.deepcopy(self.agent.network), self.args.clone_steps
+
+    def update_and_count(self, learning_rate):
+        update(self, learning_rate)
+        if self.agent.is_frozen:
+            self.agent.steps += self.args.num_envs * self.args.num_steps
+
+    def loss_and_pull(self, observations, *others):
+        total, *parts = loss(self, observations, *others)
+        agent = self.agent
+        if agent.is_frozen and agent.steps < PULL_UNTIL:
+            with torch.no_grad():
+                means = agent.copied(observations)[0]
+            # KL(copy || policy) of two Gaussians of the same deviation
+            divergence = 0.5 * ((agent(observations)[0] - means) / agent.log_std.exp()).square().sum(dim=1).mean()
+            total = total + PULL * (1 - agent.steps / PULL_UNTIL) * divergence
+        return total, *parts
+
+    def save_with_copy(self):
+        state = save(self)
+        return {**state, "copied": self.copied.state_dict(), "steps": self.steps} if self.is_frozen else state
+
+    def load_with_copy(self, state):
+        load(self, state)
+        if self.is_frozen:
+            self.copied, self.steps = copy.deepcopy(self.network), state["steps"]
+            self.copied.load_state_dict(state["copied"])
+
+    ppo_camel.Clone.finish, ppo_camel.PPO.update, ppo_camel.PPO.loss = finish_and_keep, update_and_count, loss_and_pull
+    ActorCritic.state_dict, ActorCritic.load_state_dict = save_with_copy, load_with_copy
+
+
+PARTS = {
+    "audition": without_audition,
+    "critic": without_critic,
+    "frozen": without_frozen,
+    "pull": with_pull,
+    "nothing": lambda: None,
+}
 
 
 def main() -> None:
@@ -63,12 +118,12 @@ def main() -> None:
     if "--resume" in arguments:
         run_dir = Path(arguments[arguments.index("--resume") + 1])
         command = json.loads((run_dir / "args.json").read_text())["command"]
-    part = command[command.index("--without") + 1] if "--without" in command[:-1] else None
+    part = command[command.index("--change") + 1] if "--change" in command[:-1] else None
     if part not in PARTS:
-        raise UserError(f"--without must be one of {', '.join(PARTS)}, got {part}")
+        raise UserError(f"--change must be one of {', '.join(PARTS)}, got {part}")
     PARTS[part]()
-    if "--without" in arguments:
-        del arguments[(at := arguments.index("--without")) : at + 2]
+    if "--change" in arguments:
+        del arguments[(at := arguments.index("--change")) : at + 2]
     ppo_camel.main(arguments)
 
 
