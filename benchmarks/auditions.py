@@ -1,4 +1,4 @@
-"""How often the audition of ppo_camel.py appoints a teacher, and which: of the shipped candidates, a random prior, five bad ones.
+"""Which teacher the audition of ppo_camel.py appoints, and how often: a shipped candidate, a random prior, a bad one.
 
     python benchmarks/auditions.py --seeds 20
 

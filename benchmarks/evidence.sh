@@ -58,7 +58,7 @@ compare ultra-alpha "${ultra[@]}" --env-ids Hopper-v4 \
 compare paper-1m --script td3_camel.py --env-ids Hopper-v4 --total-timesteps 1000000 --arms td3 paper --seeds 1-3 --no-cuda
 # CAMEL's ablations, each against the published setting; two priors are bad: full torque, and the LLM's reversed.
 for prior in Hopper-v4/policy-5.py Walker2d-v4/policy-3.py; do # the shipped defaults
-    { sed "s/^def policy(/def controller(/" "llmwrappers/priors/$prior"
+    { sed "s/^def policy(/def controller(/" "llmwrappers/priors/shipped/$prior"
       printf '\n\ndef policy(obs):\n    return -controller(obs)\n'; } > "benchmarks/comparisons/flipped-${prior%/*}.py"
 done
 compare paper-ablations --script td3_camel.py --env-ids Hopper-v4 Walker2d-v4 --total-timesteps 100000 --learning-starts 2500 \

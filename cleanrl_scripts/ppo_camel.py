@@ -37,8 +37,8 @@ from cleanrl_scripts.common.networks import Adam
 from cleanrl_scripts.common.priors_of_arms import PRIOR_RANGES, PriorArgs, arm_name, check_prior, load_priors, prior_files
 from cleanrl_scripts.common.run_folder import checkpoint_of, prepare_torch, run_folder, save_checkpoint, save_torch
 from llmwrappers import EpsilonMaskSchedule, to_normalized
-from llmwrappers.prior_input import read_prior_input
 from llmwrappers.priors import shipped_priors
+from llmwrappers.priors.prior_input import read_prior_input
 
 
 @dataclass

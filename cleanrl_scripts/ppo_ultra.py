@@ -49,7 +49,7 @@ from cleanrl_scripts.common.novelty import Novelty, NoveltyBonus
 from cleanrl_scripts.common.run_folder import checkpoint_of, prepare_torch, run_folder, save_checkpoint, save_torch
 from cleanrl_scripts.common.trajectory_recording import record
 from llmwrappers import CriticalFunction, CriticalStateRewarder, EntryWorth, LLMActionOverride
-from llmwrappers.tables import Guidance, entry_count, shipped_tables
+from llmwrappers.critical_states.guidance import Guidance, entry_count, shipped_tables
 
 
 @dataclass

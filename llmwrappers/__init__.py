@@ -27,28 +27,28 @@ llm_reward                  step        float                        the part of
 
 import gymnasium as gym
 
-from llmwrappers.action_bounds_observation import ActionBoundsObservation
-from llmwrappers.bounds import interval_around, to_native, to_normalized
-from llmwrappers.critical_function import CriticalFunction, vet_critical_function
-from llmwrappers.critical_state_rewarder import CriticalStateRewarder
-from llmwrappers.critical_states import CriticalStates
-from llmwrappers.entry_worth import EntryWorth
-from llmwrappers.epsilon_mask_schedule import EpsilonMaskSchedule
-from llmwrappers.generated_policy import GeneratedPolicy, check_policy, vet_policy
-from llmwrappers.llm_action_mask import LLMActionMask
-from llmwrappers.llm_action_override import LLMActionOverride
-from llmwrappers.policy_language import PolicyFault, PolicyRejected
+from llmwrappers.action_intervals import interval_around, to_native, to_normalized
+from llmwrappers.critical_states.entry_worth import EntryWorth
+from llmwrappers.critical_states.function import CriticalFunction, vet_critical_function
+from llmwrappers.critical_states.guidance import Guidance, load_guidance
+from llmwrappers.critical_states.table import CriticalStates
+from llmwrappers.critical_states.trajectories import Trajectories
 from llmwrappers.priors import PriorPolicy, load_candidates, load_prior
-from llmwrappers.tables import Guidance, load_guidance
-from llmwrappers.trajectories import Trajectories
-from llmwrappers.vector import transition_info
+from llmwrappers.sandbox.generated_policy import GeneratedPolicy, check_policy, vet_policy
+from llmwrappers.sandbox.language import PolicyFault, PolicyRejected
+from llmwrappers.wrappers.action_bounds_observation import ActionBoundsObservation
+from llmwrappers.wrappers.critical_state_rewarder import CriticalStateRewarder
+from llmwrappers.wrappers.epsilon_mask_schedule import EpsilonMaskSchedule
+from llmwrappers.wrappers.llm_action_mask import LLMActionMask
+from llmwrappers.wrappers.llm_action_override import LLMActionOverride
+from llmwrappers.wrappers.vector import transition_info
 
 __version__ = "0.1.0"
 
 # By name only: the environment is a part of local_llm, and made by it.
 gym.register("llmwrappers/PolicyWriting-v0", entry_point="local_llm.policy_writing:PolicyWriting", order_enforce=True)
-gym.register("llmwrappers/PongGrid-v0", entry_point="llmwrappers.pong:PongGrid", max_episode_steps=27_000)
-gym.register("llmwrappers/PongObjects-v0", entry_point="llmwrappers.pong:PongObjects", max_episode_steps=27_000)
+gym.register("llmwrappers/PongGrid-v0", entry_point="llmwrappers.envs.pong:PongGrid", max_episode_steps=27_000)
+gym.register("llmwrappers/PongObjects-v0", entry_point="llmwrappers.envs.pong:PongObjects", max_episode_steps=27_000)
 
 __all__ = [
     "ActionBoundsObservation",

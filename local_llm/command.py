@@ -12,8 +12,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from local_llm.recorded import Recorded
-from local_llm.reply import Backend, Message, Reply, Sampling
+from local_llm.models.recorded import Recorded
+from local_llm.models.reply import Backend, Message, Reply, Sampling
 
 MOST_RETRIES = 2
 API_KEY = "LLMWRAPPERS_API_KEY"
@@ -96,11 +96,11 @@ def make_backend(args: argparse.Namespace) -> Backend:
         assert folder is not None
         return Recorded(None, folder, "replay")
     if args.server is not None:
-        from local_llm.server import Server
+        from local_llm.models.server import Server
 
         backend: Backend = Server(args.server, args.model, os.environ.get(API_KEY))
     else:
-        from local_llm.transformers_model import TransformersModel, default_model
+        from local_llm.models.transformers_model import TransformersModel, default_model
 
         model, quantization = (args.model, args.quantization) if args.model else default_model()
         print(f"loading {model}{f' ({quantization})' if quantization else ''}", flush=True)

@@ -39,9 +39,10 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from llmwrappers import CriticalStates, PolicyRejected, Trajectories, __version__, tables
-from llmwrappers.critical_function import CriticalFunction, vet_critical_function
-from llmwrappers.critical_states import spread
+from llmwrappers import CriticalStates, PolicyRejected, Trajectories, __version__
+from llmwrappers.critical_states.function import CriticalFunction, vet_critical_function
+from llmwrappers.critical_states.guidance import SHIPPED
+from llmwrappers.critical_states.table import spread
 from llmwrappers.priors.measurement import make
 from local_llm.answers import (
     SEND_CODE,
@@ -71,14 +72,13 @@ from local_llm.command import (
 )
 from local_llm.extract import ExtractionError, Truncated
 from local_llm.interpret import CHARACTERS_PER_TOKEN, Interpreter
-from local_llm.ledger import Ledger
-from local_llm.recorded import UNREADABLE, Recorded, write_json
+from local_llm.models.ledger import Ledger
+from local_llm.models.recorded import UNREADABLE, Recorded, write_json
+from local_llm.models.reply import Backend, ModelError, Reply, Sampling
 from local_llm.render import PROMPTS, environment_values, facts_values, fill, load_facts
-from local_llm.reply import Backend, ModelError, Reply, Sampling
 from local_llm.training import run_commands
 
 SCRIPT = Path(__file__).parents[1] / "cleanrl_scripts" / "ppo_ultra.py"
-SHIPPED = Path(tables.__file__).parent
 TABLES = Path("tables")
 FIRST_PROMPT = "prompt-states.txt"
 # Steps shown before and after a critical one: as many as the token budget allows.
@@ -606,7 +606,7 @@ def find_critical_states(
     Args:
         trajectories: episodes of the agent that is to be guided
         env: the environment they are from, for its spaces and facts, and to probe the code in
-        backend: what answers (see ``local_llm.reply.Backend``)
+        backend: what answers (see ``local_llm.models.reply.Backend``)
         sampling: how replies are drawn
         folder: where to write; made if it is not there
         settings: how much the model is shown and asked for

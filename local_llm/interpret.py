@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from llmwrappers.pong import CELLS, locate
-from llmwrappers.trajectories import Trajectories
+from llmwrappers.critical_states.trajectories import Trajectories
+from llmwrappers.envs.pong import CELLS, locate
 from local_llm.render import ActionEntry, Facts, ObservationEntry, _serving
 
 CHARACTERS_PER_TOKEN = 3

@@ -9,8 +9,8 @@ import numpy as np
 from gymnasium.spaces import Text
 
 from llmwrappers import PolicyRejected, vet_policy
-from llmwrappers.policy_language import MAX_CHARACTERS
 from llmwrappers.priors.measurement import make, measure, random_actions
+from llmwrappers.sandbox.language import MAX_CHARACTERS
 from local_llm.choose import Candidate
 from local_llm.extract import ExtractionError, extract_policy
 from local_llm.render import render_prompt

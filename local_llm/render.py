@@ -57,7 +57,7 @@ PROMPTS = Path(__file__).parents[1] / "prompts"
 RADIUS = 0.3
 # Sections of a docstring that are no help to a policy.
 LEFT_OUT = ("Arguments", "Version History", "References", "Credits")
-# What llmwrappers.generated_policy refuses and models like to write.
+# What llmwrappers.sandbox.generated_policy refuses and models like to write.
 NOT_ALLOWED = "`while`, `try`, `with`, `global`, classes, decorators, recursion, printing"
 
 

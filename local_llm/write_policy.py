@@ -42,10 +42,10 @@ from local_llm.command import (
     take_sampling,
 )
 from local_llm.extract import SEND, ExtractionError, Truncated, extract_policy
-from local_llm.ledger import Ledger
-from local_llm.recorded import write_json
+from local_llm.models.ledger import Ledger
+from local_llm.models.recorded import write_json
+from local_llm.models.reply import Backend, Message, ModelError, Reply, Sampling
 from local_llm.render import render_prompt
-from local_llm.reply import Backend, Message, ModelError, Reply, Sampling
 from local_llm.report import report_text, write_report
 from local_llm.training import TrainingFailed, cores
 
@@ -222,7 +222,7 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
         if getattr(args, name) < least:
             parser.error(f"--{name.replace('_', '-')} must be at least {least}, got {getattr(args, name)}")
     take_sampling(parser, args)
-    args.shipped = Path(priors.__file__).parent / args.env_id.replace("/", "-")
+    args.shipped = priors.SHIPPED / args.env_id.replace("/", "-")
     args.output = args.output or Path("policies") / args.env_id.replace("/", "-").replace(":", "-")
     return args
 

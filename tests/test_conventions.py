@@ -29,9 +29,10 @@ from llmwrappers import (
 STANDARD = set(sys.stdlib_module_names)
 # Folder -> what it may import beside the standard library; inside a function, the second set too.
 MAY_IMPORT = {
-    "llmwrappers": ({"numpy", "gymnasium", "llmwrappers"}, {"ale_py"}),
+    "llmwrappers": ({"numpy", "gymnasium", "llmwrappers", "llmwrappers.sandbox"}, {"ale_py"}),
+    "llmwrappers/sandbox": ({"numpy", "gymnasium", "llmwrappers.sandbox"}, set()),
     "local_llm": (
-        {"numpy", "gymnasium", "llmwrappers", "local_llm"},
+        {"numpy", "gymnasium", "llmwrappers", "llmwrappers.sandbox", "local_llm"},
         {"torch", "transformers", "accelerate", "huggingface_hub", "llguidance", "json_repair"},
     ),
     "cleanrl_scripts": (
@@ -49,15 +50,15 @@ MAY_IMPORT = {
     "prompts": (set(), set()),
 }
 SOURCES = [
-    (folder, path)
-    for folder in MAY_IMPORT
-    for path in sorted((ROOT / folder).rglob("*.py") if folder != "cleanrl_scripts" else (ROOT / folder).glob("*.py"))
+    (max((folder for folder in MAY_IMPORT if path.is_relative_to(ROOT / folder)), key=len), path)
+    for top in ("llmwrappers", "local_llm", "cleanrl_scripts", "prompts")
+    for path in sorted((ROOT / top).rglob("*.py"))
 ]
 every_source = pytest.mark.parametrize(("folder", "path"), SOURCES, ids=[str(path.relative_to(ROOT)) for _, path in SOURCES])
 
 
 def imports(tree: ast.AST, inside_a_function=False):
-    """Yields (module, whether inside a function) of every import, of a script's with the folder."""
+    """Yields (package, whether inside a function) of every import; of scripts and the sandbox with the folder."""
     for node in ast.iter_child_nodes(tree):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom):
@@ -66,7 +67,7 @@ def imports(tree: ast.AST, inside_a_function=False):
             names = [node.module]
         for name in names:
             parts = name.split(".")
-            yield ".".join(parts[: 2 if parts[0] == "cleanrl_scripts" else 1]), inside_a_function
+            yield ".".join(parts[: 2 if parts[0] == "cleanrl_scripts" or parts[1:2] == ["sandbox"] else 1]), inside_a_function
         yield from imports(node, inside_a_function or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
@@ -77,6 +78,14 @@ def test_a_file_imports_only_what_its_folder_may(folder, path):
         anywhere = anywhere | {"cleanrl_scripts.comparison"}
     for name, inside_a_function in imports(ast.parse(path.read_text("utf-8"))):
         assert name in STANDARD | anywhere | (lazily if inside_a_function else set()), f"{folder} may not import {name} here"
+
+
+def test_tests_mirror_the_source():
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        subject, folder = path.stem.removeprefix("test_"), path.parent.relative_to(ROOT / "tests")
+        places = [ROOT / "llmwrappers" / folder, ROOT / folder]
+        is_of_file, is_of_folder = any((place / f"{subject}.py").is_file() for place in places), subject == folder.name
+        assert is_of_file or is_of_folder or path.name == "test_conventions.py", path
 
 
 def test_prompts_are_data():
@@ -114,8 +123,8 @@ assert not {name for name, module in sys.modules.items() if module} & unwelcome
 
 WRAPPERS = [
     (path, node)
-    for folder, path in SOURCES
-    if folder == "llmwrappers" and path.parent == ROOT / folder
+    for _, path in SOURCES
+    if path.parent == ROOT / "llmwrappers" / "wrappers"
     for node in ast.walk(ast.parse(path.read_text("utf-8")))
     if isinstance(node, ast.ClassDef) and any("Wrapper" in ast.unparse(base) for base in node.bases)
 ]
@@ -143,7 +152,7 @@ def test_every_constructor_argument_but_env_is_recorded(path, node):
 @every_wrapper
 def test_a_file_is_its_class_in_snake_case(path, node):
     assert path.stem == re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", node.name).lower()
-    assert (ROOT / "tests" / f"test_{path.stem}.py").is_file()
+    assert (ROOT / "tests" / "wrappers" / f"test_{path.stem}.py").is_file()
 
 
 # ------------------------------------------------------------------------------------------------------------ docstrings

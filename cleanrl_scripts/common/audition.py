@@ -16,8 +16,8 @@ from gymnasium.spaces.utils import flatdim
 from cleanrl_scripts.common.errors import UserError
 from cleanrl_scripts.common.priors_of_arms import PriorArgs
 from llmwrappers import LLMActionMask, PriorPolicy
-from llmwrappers.prior_input import native_action, read_prior_input
 from llmwrappers.priors.measurement import doing_nothing, play, random_actions
+from llmwrappers.priors.prior_input import native_action, read_prior_input
 
 
 @dataclass

@@ -15,8 +15,8 @@ from cleanrl_scripts.common.arguments import RunArgs
 from cleanrl_scripts.common.errors import UserError
 from cleanrl_scripts.common.moved_states import random_states
 from cleanrl_scripts.common.statemask import statemask
-from llmwrappers import CriticalStates, Trajectories, tables
-from llmwrappers.tables import Guidance, load_guidance, shipped_tables
+from llmwrappers import CriticalStates, Trajectories
+from llmwrappers.critical_states.guidance import SHIPPED, Guidance, load_guidance, shipped_tables
 
 
 @dataclass
@@ -74,7 +74,7 @@ def check_sources(args: SourceArgs) -> None:
 
 def table_folder(args: SourceArgs) -> Path:
     """Where the table of the environment is shipped, its agent and that agent's trajectories."""
-    return Path(tables.__file__).parent / args.env_id.replace("/", "-")
+    return SHIPPED / args.env_id.replace("/", "-")
 
 
 def agent_path(args: SourceArgs) -> Path | None:

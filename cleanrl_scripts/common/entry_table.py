@@ -1,7 +1,7 @@
 """entry_table: what became of each entry of a table of critical states."""
 
 from llmwrappers import CriticalStates, EntryWorth
-from llmwrappers.tables import Guidance
+from llmwrappers.critical_states.guidance import Guidance
 
 
 def entry_table(worth: EntryWorth, guidance: Guidance) -> list[dict]:

@@ -4,7 +4,7 @@ import gymnasium as gym
 import numpy as np
 
 from cleanrl_scripts.common.actor_critic import ActorCritic
-from llmwrappers.tables import Guidance
+from llmwrappers.critical_states.guidance import Guidance
 
 
 def fidelity(env: gym.Env, agent: ActorCritic, guidance: Guidance, info_key: str | None, episodes: int, seed: int) -> str:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from llmwrappers import CriticalStates, Trajectories
-from llmwrappers.pong import locate
+from llmwrappers.envs.pong import locate
 
 
 def random_states(table: CriticalStates, trajectories: Trajectories, rng: np.random.Generator) -> CriticalStates:

@@ -7,7 +7,7 @@ import torch
 from cleanrl_scripts.common.actor_critic import ActorCritic
 from cleanrl_scripts.common.networks import MLP, Adam
 from cleanrl_scripts.common.running_mean_std import RunningMeanStd
-from llmwrappers.tables import Guidance, GuidanceLookup, GuidedWrapper
+from llmwrappers.critical_states.guidance import Guidance, GuidanceLookup, GuidedWrapper
 
 
 class Novelty:

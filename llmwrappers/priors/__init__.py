@@ -12,13 +12,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from llmwrappers.generated_policy import GeneratedPolicy
-from llmwrappers.policy_language import PolicyRejected
+from llmwrappers.sandbox.generated_policy import GeneratedPolicy
+from llmwrappers.sandbox.language import PolicyRejected
 
 PriorPolicy = Callable[[Any], Any]
 """An observation (raw, usually an array) -> an action in native units; on a Discrete space, the allowed actions."""
 
 
+SHIPPED = Path(__file__).parent / "shipped"
 TRUSTED = "trusted:"
 
 
@@ -101,8 +102,8 @@ def load_candidates(
     """Returns all the candidates that a name or a folder holds, by name, good and bad.
 
     A name is the id of an environment with shipped replies; a folder is one that ``local_llm.write_policy`` wrote, or any that
-    holds Python files with a ``policy`` each, which are named after their files. A file whose code is refused is warned of, and left
-    out. The other arguments are those of ``load_prior``.
+    holds Python files with a ``policy`` each, which are named after their files. A file whose code is refused is warned of, and
+    left out. The other arguments are those of ``load_prior``.
 
     Raises:
         ValueError: neither a shipped name nor a folder, or a folder without a Python file that is not refused
@@ -144,7 +145,7 @@ def _folders() -> dict[str, Path]:
     """Maps each served environment id to its folder."""
     return {
         env_id: path.parent
-        for path in Path(__file__).parent.glob("*/provenance.json")
+        for path in SHIPPED.glob("*/provenance.json")
         for env_id in json.loads(path.read_text("utf-8"))["serves"]
     }
 

@@ -17,9 +17,9 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from llmwrappers.llm_action_mask import LLMActionMask
-from llmwrappers.prior_input import native_action, read_prior_input
 from llmwrappers.priors import PriorPolicy
+from llmwrappers.priors.prior_input import native_action, read_prior_input
+from llmwrappers.wrappers.llm_action_mask import LLMActionMask
 
 RULE = (
     "of the candidates that never fault and travel at least half as far forward as the one that travels furthest, "

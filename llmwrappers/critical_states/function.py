@@ -1,0 +1,192 @@
+"""CriticalFunction: critical states as code that an LLM wrote (ULTRA)."""
+
+import ast
+import copy
+import re
+import warnings
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+from gymnasium.wrappers import TransformAction
+
+from llmwrappers.sandbox.generated_policy import GeneratedPolicy, vet_policy
+from llmwrappers.sandbox.language import PolicyFault, PolicyRejected, _parse
+
+MAX_FAULTS_IN_A_ROW = 10
+
+# Makes of critical(obs) a policy that answers with numbers alone: is critical (0 or 1), the action, the reward. What is said of
+# a state that is not critical does not matter: LLMs write None, 0.0 or some action there.
+SUFFIX = """
+
+import numpy as _answered_numpy
+
+def policy(_answered_observation):
+    _answered_critical, _answered_action, _answered_reward = critical(_answered_observation)
+    if not _answered_critical:
+        return _answered_numpy.zeros({size})
+    _answered_action = _answered_numpy.ravel(_answered_action)
+    assert _answered_action.size == {size} - 2, "the action must have {action_size} numbers"
+    {also}
+    assert -1 <= _answered_reward <= 1, "the reward must lie in [-1, 1]"
+    return _answered_numpy.concatenate([_answered_numpy.ones(1), _answered_action, _answered_numpy.ravel(_answered_reward)])
+"""
+ALSO_DISCRETE = """\
+assert _answered_action[0] == _answered_numpy.rint(_answered_action[0]) and {low} <= _answered_action[0] <= {high}, \
+"the action must be an integer from {low} to {high}"
+"""
+
+
+class CriticalFunction:
+    """Plays a critical function that an LLM wrote: which states are critical, and the action and reward there.
+
+    The code defines ``critical(obs) -> (is_critical, action, reward)``, with a list, an array or (for one entry) a number as
+    the action on a Box, an int on a Discrete space. It is checked and contained as every policy (see GeneratedPolicy).
+
+    An action on a Box is clipped into it. Code that raises, works for too long, or returns another shape, NaN, Inf, a reward
+    outside [-1, 1] or an action that is not in a Discrete space has made a fault: nothing is critical at that observation, the
+    fault is counted in ``faults`` and the first one warned of. After 10 in a row it stays silent, with a second warning.
+
+    Args:
+        source: Python code that defines ``critical(obs)``
+        action_space: Box or Discrete
+        isolation: "inprocess" or "process", where the code is played (see GeneratedPolicy)
+
+    Raises:
+        PolicyRejected: the code is not written in the language of policies, or its top level fails
+        ValueError: an unknown ``isolation``
+        TypeError: an action space that is neither Box nor Discrete
+
+    Example:
+        >>> source = "def critical(obs):\\n    return obs[0] < 0.2, [1.5 * obs[1]], -0.5"
+        >>> guidance = CriticalFunction(source, Box(-1, 1, (1,)))
+        >>> guidance(np.array([0.1, 0.5])), guidance(np.array([0.9, 0.5]))
+        ((array([0.75], dtype=float32), -0.5), None)
+
+    Reference:
+        Tan, Yan and Yang, "LLM-Guided Reinforcement Learning: Addressing Training Bottlenecks through Policy Modulation",
+        arXiv 2505.20671.
+
+    Change log:
+        * v0.1.0 - added
+    """
+
+    def __init__(self, source: str, action_space: gym.Space, isolation: str = "inprocess"):
+        program, size = _as_policy(source, action_space)
+        try:
+            self._policy = GeneratedPolicy(program, size, isolation)
+        except PolicyRejected as rejected:
+            raise _in_own_lines(rejected, source) from None
+        self.source, self.action_space, self.isolation = source, action_space, isolation
+        self.faults = self.faults_in_a_row = 0
+
+    def __call__(self, observation: Any) -> tuple[Any, float] | None:
+        """Returns the suggested action (an array of its own, or an int) and reward at an observation; None if not critical."""
+        if self.faults_in_a_row >= MAX_FAULTS_IN_A_ROW:
+            return None
+        try:
+            is_critical, *action, reward = self._policy(observation).tolist()
+        except (PolicyFault, PolicyRejected) as fault:  # rejected: its top level fails, in a process at the first call
+            self._count(fault)
+            return None
+        self.faults_in_a_row = 0
+        if not is_critical:
+            return None
+        space = self.action_space
+        if isinstance(space, Box):
+            return np.asarray(np.clip(np.reshape(action, space.shape), space.low, space.high), dtype=space.dtype), reward
+        return int(action[0]), reward
+
+    def close(self) -> None:
+        """Ends the worker process, if there is one; a later call starts another."""
+        self._policy.close()
+
+    def __reduce__(self):
+        counted = {"faults": self.faults, "faults_in_a_row": self.faults_in_a_row}
+        return CriticalFunction, (self.source, self.action_space, self.isolation), counted
+
+    def _count(self, fault: PolicyFault | PolicyRejected) -> None:
+        self.faults += 1
+        self.faults_in_a_row += 1
+        if self.faults == 1:
+            warnings.warn(
+                f"CriticalFunction: the code failed ({_own_words(fault, self.source)}); nothing is critical at that "
+                "observation. Further faults are counted in .faults.",
+                stacklevel=3,
+            )
+        if self.faults_in_a_row == MAX_FAULTS_IN_A_ROW:
+            warnings.warn(
+                f"CriticalFunction: the code failed {MAX_FAULTS_IN_A_ROW} times in a row; it stays silent.", stacklevel=3
+            )
+
+
+def vet_critical_function(source: str, env: gym.Env, isolation: str = "inprocess") -> CriticalFunction:
+    """Returns a critical function for play after the check and a probe in a fresh, locked process.
+
+    The probe is that of ``vet_policy``: made-up observations, twice each, and those of a reset (seed 0) and of the first 50
+    steps with random actions. The code must not fail at more than half of the first, nor at a single real one.
+
+    Args:
+        source: Python code that defines ``critical(obs)``
+        env: the environment that it is for, to be reset and stepped
+        isolation: of the function that is returned; the probe is always in a process of its own
+
+    Raises:
+        PolicyRejected: with the line, where there is one, and the reason
+        TypeError: spaces that it does not serve
+
+    Example:
+        >>> env = gym.make("Pendulum-v1")
+        >>> vet_critical_function("def critical(obs):\\n    return obs[0] < 0, [2.0], 0.5", env)(np.array([-1.0, 0.0, 0.0]))
+        (array([2.], dtype=float32), 0.5)
+        >>> vet_critical_function("def critical(obs):\\n    return obs[0] < 9, [2.0], 5", env)
+        Traceback (most recent call last):
+        ...
+        llmwrappers.sandbox.language.PolicyRejected: it fails in the probe: AssertionError: the reward must lie in [-1, 1]
+    """
+    program, size = _as_policy(source, env.action_space)
+    answers, played = Box(-np.inf, np.inf, (size,)), copy.deepcopy(env.action_space)
+    played.seed(0)
+    try:
+        vet_policy(program, env.observation_space, answers, env=TransformAction(env, lambda _: played.sample(), answers))
+    except PolicyRejected as rejected:
+        raise _in_own_lines(rejected, source) from None
+    return CriticalFunction(source, env.action_space, isolation)
+
+
+def _as_policy(source: str, space: gym.Space) -> tuple[str, int]:
+    """Returns the program with a ``policy`` that answers for ``critical``, and how many numbers that one returns."""
+    if isinstance(space, Discrete):
+        action_size = 1
+        also = ALSO_DISCRETE.format(low=int(space.start), high=int(space.start + space.n - 1))
+    elif isinstance(space, Box):
+        action_size, also = int(np.prod(space.shape)), ""
+    else:
+        raise TypeError(f"a critical function serves Box and Discrete action spaces, got {space}")
+    # By itself first: a string or a bracket left open would swallow what follows.
+    lines = {}
+    for node in _parse(source).body:
+        match node:
+            case ast.FunctionDef(name=name) | ast.Assign(targets=[ast.Name(id=name)], value=ast.Lambda()):
+                lines[name] = node.lineno
+    if "policy" in lines:
+        raise PolicyRejected(lines["policy"], "policy is not what is asked for; define critical(obs) alone")
+    if "critical" not in lines:
+        raise PolicyRejected(None, "there is no function critical(obs)")
+    size = action_size + 2
+    return source + SUFFIX.format(size=size, action_size=action_size, also=also.rstrip()), size
+
+
+def _in_own_lines(rejected: PolicyRejected, source: str) -> PolicyRejected:
+    own = rejected.line is None or rejected.line <= _line_count(source)
+    return PolicyRejected(rejected.line if own else None, _own_words(rejected.reason, source))
+
+
+def _own_words(reason: Any, source: str) -> str:
+    """A reason without the numbers of lines that are not in the source."""
+    return re.sub(r"line (\d+): ", lambda found: found[0] if int(found[1]) <= _line_count(source) else "", str(reason))
+
+
+def _line_count(source: str) -> int:
+    return source.count("\n") + 1

@@ -1,0 +1,220 @@
+"""Tables of critical states that an LLM wrote, shipped with the prompts and the verbatim replies that each was taken from.
+
+One folder an environment ("/" in its id becomes "-"): ``table.json`` (CriticalStates), ``critical.py`` (the same as code, for
+CriticalFunction), ``trajectories.npz`` and ``agent.pt`` (what the LLM was shown, and who played it), ``prompt-*.txt`` and
+``reply-*.md`` (everything the LLM was given and what it answered, unedited) and ``provenance.json``.
+"""
+
+import copy
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+
+from llmwrappers.critical_states.function import CriticalFunction
+from llmwrappers.critical_states.table import CriticalStates
+from llmwrappers.sandbox.language import PolicyRejected
+
+Guidance = Callable[[Any], tuple[Any, float] | None]
+"""An observation (raw, usually an array) -> an action in native units and a reward in [-1, 1]; None where it has no say."""
+
+SHIPPED = Path(__file__).parent / "shipped"
+
+
+def shipped_tables() -> list[str]:
+    """Returns the names of the shipped tables, sorted: the ids of their environments, with "-" for "/"."""
+    return sorted(path.parent.name for path in SHIPPED.glob("*/table.json"))
+
+
+def load_guidance(source: str | os.PathLike[str] | Guidance, env: gym.Env, info_key: str | None = None) -> Guidance:
+    """Returns the guidance that a name, a path or an object stands for, if it fits the environment.
+
+    Args:
+        source: a shipped name ("Hopper-v4"), a path to a table (.json) or to code (.py, see CriticalFunction), a folder that
+            holds ``table.json``, or a callable such as CriticalStates
+        env: the environment that it is to guide an agent in
+        info_key: the key of the info that is matched, if that is not the observation; only its actions are tested then
+
+    Raises:
+        ValueError: a string that is neither a shipped name nor a file, a file that is no table, a table that does not fit
+        PolicyRejected: code that is not written in the language of policies; a ValueError, too
+        TypeError: ``source`` is neither a string, a path nor a callable
+
+    Example:
+        >>> states = CriticalStates([[1.0, 0.0, 0.0]], actions=[[0.5]], rewards=[1.0], scale=[1.0, 1.0, 1.0], tolerance=0.1)
+        >>> load_guidance(states, gym.make("Pendulum-v1")) is states
+        True
+        >>> load_guidance(states, gym.make("MountainCarContinuous-v0"))
+        Traceback (most recent call last):
+        ...
+        ValueError: the critical states have 3 entries, got observations of (2,)
+    """
+    guidance = _load(source, env)
+    if isinstance(guidance, CriticalStates):
+        guidance.require_fits(env, None if info_key is None else guidance.scale.shape)
+    return guidance
+
+
+def _load(source: Any, env: gym.Env) -> Any:
+    if not isinstance(source, str | os.PathLike):
+        if callable(source):
+            return source
+        raise TypeError(f"critical_states must be a name, a path or a callable, got {source!r} of type {type(source).__name__}")
+    name = os.fspath(source).replace("/", "-")
+    if isinstance(source, str) and name in shipped_tables():
+        return CriticalStates.load(SHIPPED / name / "table.json")
+    path = Path(source)
+    if (path / "table.json").is_file():
+        path = path / "table.json"
+    if path.suffix == ".json" and path.is_file():
+        return CriticalStates.load(path)
+    if path.suffix == ".py" and path.is_file():
+        masked = env.has_wrapper_attr("native_action_space")
+        space = env.get_wrapper_attr("native_action_space") if masked else env.action_space
+        try:
+            return CriticalFunction(path.read_text("utf-8"), space)
+        except UnicodeDecodeError as error:
+            raise PolicyRejected(None, f"{str(path)!r} is not text in UTF-8: {error}") from None
+        except PolicyRejected as rejected:
+            raise PolicyRejected(rejected.line, f"{rejected.reason} (in {str(path)!r})") from None
+    shipped = ", ".join(shipped_tables()) or "none"
+    raise ValueError(
+        f"critical_states must be a shipped table ({shipped}), a .json or .py file, or a folder with table.json; "
+        f"got {str(source)!r}"
+    )
+
+
+def entry_count(guidance: Guidance) -> int:
+    """Returns how many entries a guidance has: a table its states, anything else one."""
+    return len(guidance) if isinstance(guidance, CriticalStates) else 1
+
+
+class GuidanceLookup:
+    """Asks the guidance once for each observation, and counts the steps taken in critical states.
+
+    Each wrapper that uses guidance holds one; ``entry`` and ``advice`` are about the latest observation. An entry is the index
+    of a table's state, -1 where none matches; guidance that is no table has one entry, 0. Where an entry is ``silent`` nothing
+    is critical: its states do not go to the next nearest entry, which was not written for them.
+    """
+
+    def __init__(self, source: Any, env: gym.Env, info_key: str | None, patience_steps: int):
+        if isinstance(patience_steps, bool) or not isinstance(patience_steps, int) or patience_steps < 0:
+            raise ValueError(f"patience_steps must be a whole number of steps, 0 for endless patience, got {patience_steps!r}")
+        self.guidance = load_guidance(source, env, info_key)
+        if isinstance(self.guidance, CriticalFunction):
+            # It falls silent for good after too many faults in a row, which are to be those of this wrapper alone.
+            self.guidance = copy.deepcopy(self.guidance)
+        self.source, self.info_key, self.patience_steps = source, info_key, patience_steps
+        self.hit_count = self.step_count = 0
+        self.entry, self.advice = -1, None
+        self.silent: frozenset[int] = frozenset()
+
+    def require_entries(self, entries: frozenset[int]) -> None:
+        """Raises a ValueError if there is an entry that the guidance does not have."""
+        size = entry_count(self.guidance)
+        if not entries <= frozenset(range(size)):
+            raise ValueError(f"silent must hold entries of the guidance, 0 to {size - 1}, got {sorted(entries)}")
+
+    def look(self, observation: Any, info: dict[str, Any]) -> tuple[Any, float] | None:
+        """Returns, and keeps, the advice at an observation; None where its entry is silent."""
+        if self.info_key is not None:
+            if self.info_key not in info:
+                raise ValueError(f"info_key must be a key of every info, got {self.info_key!r}; info has {sorted(info)}")
+            observation = info[self.info_key]
+        if isinstance(self.guidance, CriticalStates):
+            entry = self.guidance.match(observation)
+            advice = self.guidance.advice(entry) if entry >= 0 else None
+        else:
+            # A copy, because a callable may write into what it is given.
+            advice = self.guidance(copy.deepcopy(observation))
+            entry = -1 if advice is None else 0
+        self.entry, self.advice = (-1, None) if entry in self.silent else (entry, advice)
+        return self.advice
+
+    def count(self) -> tuple[Any, float] | None:
+        """Returns the advice for the state that is acted in now, and counts the step.
+
+        Raises:
+            RuntimeError: nothing was critical in the first ``patience_steps`` steps
+        """
+        # What fell silent has matched, if in another environment.
+        if self.step_count == self.patience_steps > 0 and self.hit_count == 0 and not self.silent:
+            raise RuntimeError(
+                f"no state was critical in the first {self.step_count} steps under {self._name()}: was it made for another "
+                "environment or from observations that were normalized, or is its tolerance too small? Compare "
+                "CriticalStates.hit_rate(observations) with its calibration, or turn this off with patience_steps=0"
+            )
+        self.step_count += 1
+        self.hit_count += self.advice is not None
+        return self.advice
+
+    def _name(self) -> str:
+        name = repr(self.source) if isinstance(self.source, str) else f"a {type(self.source).__name__}"
+        if isinstance(self.guidance, CriticalStates):
+            name += f" ({len(self.guidance)} states, tolerance {self.guidance.tolerance:g})"
+        return name
+
+
+class GuidedWrapper(gym.Wrapper):
+    """Shows what the lookup of a wrapper that uses guidance has counted, and silences entries of it."""
+
+    _lookup: GuidanceLookup
+
+    def close(self):
+        """Closes the environment, and ends the guidance's process, if it has one."""
+        if isinstance(self._lookup.guidance, CriticalFunction):
+            self._lookup.guidance.close()
+        super().close()
+
+    @property
+    def hit_count(self) -> int:
+        """Steps taken in critical states so far."""
+        return self._lookup.hit_count
+
+    @property
+    def step_count(self) -> int:
+        """Steps taken so far."""
+        return self._lookup.step_count
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Step count and hit count; of code, its faults and those in a row, too.
+
+        A resumed run sets them, which sets those of a wrapper below, too; faults that are left out are 0.
+        """
+        code = self._lookup.guidance
+        faults = (code.faults, code.faults_in_a_row) if isinstance(code, CriticalFunction) else ()
+        return self.step_count, self.hit_count, *faults
+
+    @counts.setter
+    def counts(self, counts: tuple[int, ...]):
+        self._lookup.step_count, self._lookup.hit_count, *faults = counts
+        if isinstance(code := self._lookup.guidance, CriticalFunction):
+            code.faults, code.faults_in_a_row = faults or (0, 0)
+        if (below := self._below()) is not None:
+            below.counts = counts
+
+    @property
+    def silent(self) -> frozenset[int]:
+        """The entries that do not speak from the next observation on, as if they were not critical.
+
+        Setting it sets that of a wrapper below, too, which has the same table; what one does not have, none takes.
+        """
+        return self._lookup.silent
+
+    @silent.setter
+    def silent(self, entries: Iterable[int]):
+        entries = frozenset(entries)
+        self._lookup.require_entries(entries)
+        if (below := self._below()) is not None:
+            below.silent = entries
+        self._lookup.silent = entries
+
+    def _below(self) -> "GuidedWrapper | None":
+        """The next wrapper of this kind; not whatever else has attributes of these names."""
+        env = self.env
+        while isinstance(env, gym.Wrapper) and not isinstance(env, GuidedWrapper):
+            env = env.env
+        return env if isinstance(env, GuidedWrapper) else None

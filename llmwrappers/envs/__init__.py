@@ -1,0 +1,1 @@
+"""Environments that are registered with Gymnasium under ``llmwrappers/``."""

@@ -1,0 +1,125 @@
+"""CriticalStateRewarder: adds the LLM's reward in critical states (ULTRA-R, arXiv 2505.20671)."""
+
+import math
+import os
+from typing import Any
+
+import gymnasium as gym
+from gymnasium.utils import RecordConstructorArgs
+
+from llmwrappers.critical_states.guidance import Guidance, GuidanceLookup, GuidedWrapper
+
+
+class CriticalStateRewarder(GuidedWrapper, RecordConstructorArgs):
+    """Adds the LLM's reward to the environment's in critical states.
+
+    Spaces stay as they are; ``info`` tells which part of the reward is the LLM's. With ``r_llm(s)`` in [-1, 1] in critical
+    states and 0 elsewhere::
+
+        paper:      reward + alpha r_llm(s)                                     (ULTRA-R; it can change which policy is best)
+        potential:  reward + gamma Phi(s') (not terminated) - Phi(s),  Phi = alpha r_llm      (Ng et al. 1999; it cannot)
+
+    The potential form keeps the best policy only for a learner that discounts by the same ``gamma``.
+
+    Info:
+        ``llm_reward``: step, float, the part of the reward that came from the LLM, scaled, that of a wrapper below with it
+        ``critical``: step, bool, the state acted in was critical, here or in a wrapper below with guidance of its own
+        ``critical_entry``: step, int, the entry of the table that it matched, 0 of guidance that is no table; -1 for none;
+            that of an LLMActionOverride's table, if there is one in the stack
+
+    Args:
+        env: any environment whose observations, or whose infos, the critical states fit
+        critical_states: a name of a shipped table ("Hopper-v4"), a path to a table (.json), to code (.py) or to a folder
+            with ``table.json``, or a callable such as CriticalStates: observation -> (action, reward) or None
+        alpha: the weight of the LLM's reward, >= 0; the paper has 0.5 for Pong and 0.1 for MuJoCo
+        shaping: "paper" or "potential"
+        gamma: the learner's discount factor, in [0, 1]; only "potential" uses it
+        info_key: the key of an array in every ``info`` that is looked up instead of the observation, if not None
+        patience_steps: how many first steps may pass without one critical state; 0 for any number
+
+    Raises:
+        ValueError: critical states that are not found or do not fit, ``alpha`` or ``gamma`` out of range, unknown
+            ``shaping``, bad ``patience_steps``, a missing ``info_key``
+        PolicyRejected: code that could do more than compute
+        ValueError: by ``step``, a callable's reward outside [-1, 1]
+        RuntimeError: by ``step``, nothing was critical in the first ``patience_steps`` steps
+
+    Example:
+        >>> import numpy as np
+        >>> from llmwrappers import CriticalStates
+        >>> upright = CriticalStates([[1.0, 0.0, 0.0]], actions=[[0.5]], rewards=[1.0], scale=[1.0, 1.0, 1.0], tolerance=0.9)
+        >>> env = CriticalStateRewarder(gym.make("Pendulum-v1"), upright, alpha=0.5)
+        >>> obs, info = env.reset(seed=0)
+        >>> obs, reward, terminated, truncated, info = env.step(np.array([0.0], dtype=np.float32))
+        >>> info["critical"], info["llm_reward"]
+        (True, 0.5)
+
+    Reference:
+        Tan, Yan and Yang, "LLM-Guided Reinforcement Learning: Addressing Training Bottlenecks through Policy Modulation",
+        arXiv 2505.20671. Ng, Harada and Russell, "Policy Invariance under Reward Transformations", ICML 1999.
+
+    Change log:
+        * v0.1.0 - added
+    """
+
+    def __init__(
+        self,
+        env: gym.Env,
+        critical_states: str | os.PathLike[str] | Guidance,
+        alpha: float = 0.1,
+        shaping: str = "paper",
+        gamma: float = 0.99,
+        info_key: str | None = None,
+        patience_steps: int = 20_000,
+    ):
+        if not 0 <= alpha < math.inf:
+            raise ValueError(f"alpha must be a finite weight >= 0, got {alpha!r}")
+        if shaping not in ("paper", "potential"):
+            raise ValueError(f"shaping must be 'paper' or 'potential', got {shaping!r}")
+        if not 0 <= gamma <= 1:
+            raise ValueError(f"gamma must lie in [0, 1], got {gamma!r}")
+        # What a spec can hold: JSON's types.
+        critical_states = os.fspath(critical_states) if isinstance(critical_states, os.PathLike) else critical_states
+        alpha, gamma = float(alpha), float(gamma)
+        self._lookup = GuidanceLookup(critical_states, env, info_key, patience_steps)
+        RecordConstructorArgs.__init__(
+            self,
+            critical_states=critical_states,
+            alpha=alpha,
+            shaping=shaping,
+            gamma=gamma,
+            info_key=info_key,
+            patience_steps=patience_steps,
+        )
+        gym.Wrapper.__init__(self, env)
+        self.alpha, self.shaping, self.gamma = alpha, shaping, gamma
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
+        """Resets the environment and looks the first observation up."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        self._lookup.look(observation, info)
+        return observation, info
+
+    def step(self, action):
+        """Steps and adds the LLM's reward."""
+        advice, entry = self._lookup.count(), self._lookup.entry
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        next_advice = self._lookup.look(observation, info)
+        llm_reward = self._scaled(advice)
+        if self.shaping == "potential":
+            llm_reward = (0.0 if terminated else self.gamma * self._scaled(next_advice)) - llm_reward
+        # Environments may return the same info dict again.
+        critical = advice is not None
+        info = {**info, "llm_reward": llm_reward + float(info.get("llm_reward", 0.0))}
+        info["critical"] = critical or bool(info.get("critical", False))
+        # What an override below did with its own entry would be put down to another table's.
+        if "action_overridden" not in info:
+            info["critical_entry"] = entry if critical else int(info.get("critical_entry", -1))
+        return observation, float(reward) + llm_reward, terminated, truncated, info
+
+    def _scaled(self, advice: tuple[Any, float] | None) -> float:
+        if advice is None:
+            return 0.0
+        if not -1 <= advice[1] <= 1:
+            raise ValueError(f"the suggested reward must lie in [-1, 1], got {advice[1]!r}")
+        return self.alpha * float(advice[1])

@@ -1,0 +1,360 @@
+"""LLMActionMask: confines each action to an interval around a prior policy (CAMEL, arXiv 2502.11896)."""
+
+import copy
+import math
+import operator
+import os
+import warnings
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.error import InvalidBound, InvalidProbability
+from gymnasium.spaces import Box, Discrete
+from gymnasium.utils import RecordConstructorArgs
+from numpy.typing import NDArray
+
+from llmwrappers.action_intervals import center_and_half_width, interval_around, scale
+from llmwrappers.priors import PriorPolicy, load_prior
+from llmwrappers.priors.prior_input import native_action, read_prior_input, require_prior_input
+from llmwrappers.sandbox.generated_policy import GeneratedPolicy
+
+MAX_FAULTS_IN_A_ROW = 10
+# Mixed into the seed of the gate: default_rng(seed) alone would repeat the environment's own stream.
+GATE_STREAM = 1
+
+
+class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
+    """Confines each action to an interval around the action of a prior policy, usually one that an LLM wrote.
+
+    Outside, a Box action space becomes ``Box(-1, 1)`` of the same shape and every ``info`` carries the interval of the
+    next action. A Discrete action space stays as it is and every ``info`` carries ``action_mask``.
+
+    With ``center = clip(prior(obs))`` and ``low, high = clip(center +- radius (space.high - space.low) / 2)``::
+
+        rescale:  a = (low + high) / 2 + x (high - low) / 2       x spans the current interval (CAMEL's mapping)
+        project:  a = clip(native(x), low, high)                  x means the same with and without the mask
+
+    The interval holds where the gate is open, with probability ``mask_epsilon``; elsewhere it is the whole space. The gate
+    is drawn at every step (CAMEL) or once an episode, from a stream of its own that ``reset(seed=...)`` seeds. Where it is
+    closed, and so always once ``mask_epsilon`` is 0 (with a gate by episodes from the next one on), the prior is not called.
+
+    A prior that raises or returns a wrong shape, NaN or Inf has made a fault: the whole space is allowed for that step, the
+    fault is counted and the first one warned of. After 10 faults in a row the mask stays off, with a second warning.
+
+    On a Discrete space the prior returns the allowed actions as a set or as a vector of n truth values, never empty. An
+    action outside them is replaced by ``allowed[(action - start) % len(allowed)]``; ``executed_action`` tells. An environment
+    that has an ``action_mask`` of its own, as Taxi has, allows no more than before; a prior that leaves nothing of it does not
+    mask.
+
+    Info:
+        ``action_low``, ``action_high``: reset and step, the space's dtype and shape, native units, interval of the next action
+        ``action_mask``: reset and step, int8 (n,), the next actions that prior and environment allow (Discrete only)
+        ``mask_active``: reset and step, bool, the prior shaped the interval of the next action
+        ``prior_faults``: reset and step, int, faults of the prior so far
+        ``executed_action``: step, the action that the environment received, native units
+
+    Args:
+        env: a bounded Box or a Discrete action space; any observation
+        prior: a name of a shipped prior ("Ant-v4"), a path to a Python file that defines ``policy`` (see ``load_prior``),
+            or a callable
+        radius: half-width as a fraction of half the action range, in (0, 2]; 2 is the whole space around any centre
+        mask_epsilon: probability in [0, 1] that the mask applies; like ``radius`` an attribute, so that a schedule, or a
+            learner at every step, can set it
+        mapping: "rescale" or "project"
+        gate: "step" or "episode", how often the gate is drawn
+        candidate: which of a shipped prior's candidates; its default candidate if None
+        isolation: where the code of a name or a path is played, "inprocess" or in a locked "process" of its own
+        prior_input: what the prior is handed, as it is (a copy): the observation if None; "ram", Atari's RAM, uint8 (128,);
+            "simulator", MuJoCo's ``qpos`` and ``qvel`` in one float64 array; or the key of an entry of every ``info``
+
+    Raises:
+        gymnasium.error.InvalidBound: ``radius`` outside (0, 2]
+        gymnasium.error.InvalidProbability: ``mask_epsilon`` outside [0, 1]
+        ValueError: an action space without finite bounds, a second mask, unknown ``mapping``, ``gate``, ``prior``,
+            ``candidate`` or ``isolation``, a ``prior_input`` that the environment does not have; by ``step``, an action
+            of another shape or with NaN, or outside a Discrete space
+        PolicyRejected: a prior whose code could do more than compute
+        TypeError: an action space that is neither Box nor Discrete
+
+    Example:
+        >>> env = LLMActionMask(gym.make("Pendulum-v1"), prior=lambda obs: np.array([0.5]), radius=0.25)
+        >>> obs, info = env.reset(seed=0)
+        >>> info["action_low"].tolist(), info["action_high"].tolist()
+        ([0.0], [1.0])
+        >>> env.step(np.array([-1.0], dtype=np.float32))[4]["executed_action"].tolist()
+        [0.0]
+
+    Reference:
+        Zhao, Qian, Shan and Qin, "CAMEL: Continuous Action Masking Enabled by Large Language Models for Reinforcement
+        Learning", arXiv 2502.11896.
+
+    Change log:
+        * v0.1.0 - added
+    """
+
+    def __init__(
+        self,
+        env: gym.Env,
+        prior: str | os.PathLike[str] | PriorPolicy,
+        radius: float = 0.3,
+        mask_epsilon: float = 1.0,
+        mapping: str = "rescale",
+        gate: str = "step",
+        candidate: int | None = None,
+        isolation: str = "inprocess",
+        prior_input: str | None = None,
+    ):
+        space = env.action_space
+        if isinstance(space, Box):
+            if not np.issubdtype(space.dtype, np.floating):
+                raise TypeError(f"LLMActionMask needs a Box action space of floats, got {space}")
+            with np.errstate(over="ignore", invalid="ignore"):
+                if not np.isfinite(space.high - space.low).all():
+                    raise ValueError(
+                        f"LLMActionMask needs an action space with finite bounds, got {space}; give it some with "
+                        "gymnasium.wrappers.TransformAction(env, func=lambda action: action, action_space=Box(low, high))"
+                    )
+        elif not isinstance(space, Discrete):
+            raise TypeError(f"LLMActionMask serves Box and Discrete action spaces, got {space}")
+        if mapping not in ("rescale", "project"):
+            raise ValueError(f"mapping must be 'rescale' or 'project', got {mapping!r}")
+        if gate not in ("step", "episode"):
+            raise ValueError(f"gate must be 'step' or 'episode', got {gate!r}")
+        if env.has_wrapper_attr("native_action_space"):
+            raise ValueError(f"env has an LLMActionMask already, got {env}")
+        require_prior_input(env, prior_input, isolation)
+        # What a spec can hold: JSON's types.
+        prior = os.fspath(prior) if isinstance(prior, os.PathLike) else prior
+        self.native_action_space = space
+        self.mask_epsilon, self.radius = mask_epsilon, radius
+        mask_epsilon, radius = self.mask_epsilon, self.radius
+        candidate = None if candidate is None else int(candidate)
+        self._prior = load_prior(prior, candidate, isolation, space.shape if isinstance(space, Box) else int(space.n))
+
+        RecordConstructorArgs.__init__(
+            self,
+            prior=prior,
+            radius=radius,
+            mask_epsilon=mask_epsilon,
+            mapping=mapping,
+            gate=gate,
+            candidate=candidate,
+            isolation=isolation,
+            prior_input=prior_input,
+        )
+        gym.Wrapper.__init__(self, env)
+
+        self.mapping = mapping
+        self.gate = gate
+        self.prior_input = prior_input
+        self.prior_faults = 0
+        self.prior_faults_in_a_row = 0
+        self._gate_rng = np.random.default_rng()
+        self._episode_gate = self._is_over = False
+        if isinstance(space, Box):
+            self.action_space = Box(-1.0, 1.0, space.shape, space.dtype.type)
+            self._dtype, self._shape = space.dtype, space.shape
+            self._whole_space = (space.low, space.high, *center_and_half_width(space.low, space.high))
+            self._interval = self._whole_space
+        else:
+            self._all_allowed = np.ones(space.n, dtype=np.int8)
+            self._allowed, self._is_masked = self._all_allowed, False
+
+    @property
+    def mask_epsilon(self) -> float:
+        """Probability that the mask applies when the gate is drawn next."""
+        return self._mask_epsilon
+
+    @mask_epsilon.setter
+    def mask_epsilon(self, value: float):
+        if not 0 <= value <= 1:
+            raise InvalidProbability(f"mask_epsilon must lie in [0, 1], got {value!r}")
+        self._mask_epsilon = float(value)
+
+    @property
+    def radius(self) -> float:
+        """Half-width of the intervals to come as a fraction of half the action range; set it, and the mask opens or narrows."""
+        return self._radius
+
+    @radius.setter
+    def radius(self, value: float):
+        if not 0 < value <= 2:
+            raise InvalidBound(f"radius must lie in (0, 2], a fraction of half the action range, got {value!r}")
+        self._radius, space = float(value), self.native_action_space
+        if isinstance(space, Box):
+            self._native_radius = (self._radius * 0.5 * (space.high - space.low)).astype(space.dtype)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
+        """Resets the environment, draws the episode's gate and publishes the bounds of the first action."""
+        if seed is not None:
+            self._gate_rng = np.random.default_rng((seed, GATE_STREAM))
+        observation, info = self.env.reset(seed=seed, options=options)
+        info = dict(info)
+        # A key that no info has is found here, however rarely the gate opens.
+        read_prior_input(self, self.prior_input, observation, info)
+        self._begin_episode()
+        self._mask_next_action(observation, info)
+        return observation, info
+
+    def step(self, action):
+        """Maps the action into the current bounds, steps, and publishes the bounds of the next action."""
+        executed = self._confine(action)
+        # Environments may write into the action they receive, and may return the same info dict again.
+        executed_action = copy.copy(executed)
+        observation, reward, terminated, truncated, info = self.env.step(executed)
+        # A wrapper below that replaced the action has written what the environment received: it wins.
+        info = {"executed_action": executed_action, **info}
+        if self._is_over:  # and a wrapper below has begun another episode, as Gymnasium's Autoreset does
+            self._begin_episode()
+        self._is_over = terminated or truncated
+        self._mask_next_action(observation, info)
+        return observation, reward, terminated, truncated, info
+
+    def close(self):
+        """Closes the environment, and ends the prior's process, if it has one."""
+        if isinstance(self._prior, GeneratedPolicy):
+            self._prior.close()
+        super().close()
+
+    def bounds(self, observation) -> tuple[NDArray, NDArray]:
+        """Returns the native interval around the prior's action at what it is handed; override it for another rule.
+
+        What another rule returns is clipped into the action space; a wrong shape, NaN or low > high is a fault.
+
+        Example:
+            >>> policies = [lambda obs: [0.5], lambda obs: [-0.25]]
+            >>> class MaskByDisagreement(LLMActionMask):
+            ...     def bounds(self, observation):
+            ...         actions = [policy(observation) for policy in policies]
+            ...         return np.min(actions, axis=0), np.max(actions, axis=0)
+            >>> env = MaskByDisagreement(gym.make("Pendulum-v1"), prior=policies[0])
+            >>> obs, info = env.reset(seed=0)
+            >>> info["action_low"].tolist(), info["action_high"].tolist()
+            ([-0.25], [0.5])
+        """
+        low, high, *_ = self._whole_space
+        # Clipped before it is cast, which a large number would not survive.
+        center = native_action(self._prior(observation), low, high).astype(self._dtype)
+        return interval_around(center, self._native_radius, low, high)
+
+    def allowed_actions(self, observation) -> NDArray[np.int8]:
+        """Returns the mask (n,) over a Discrete space of the actions that the prior allows at what it is handed."""
+        space, answer = self.native_action_space, self._prior(observation)
+        assert isinstance(space, Discrete)
+        if isinstance(answer, set | frozenset):
+            mask = np.zeros(space.n, dtype=np.int8)
+            for action in answer:
+                if not space.contains(action):
+                    raise ValueError(f"the prior allowed action {action!r}, which is not in {space}")
+                mask[action - space.start] = 1
+        else:
+            mask = np.asarray(answer)
+            # No other integers: they could be meant as the actions themselves.
+            is_truth = mask.dtype in (np.bool_, np.int8) or np.issubdtype(mask.dtype, np.floating)
+            if mask.shape != (space.n,) or not is_truth or not np.isin(mask, (0, 1)).all():
+                raise ValueError(
+                    f"the prior returned {answer!r}; it must be a set of actions or a vector of {space.n} truth values: "
+                    "booleans, or 0 and 1 as floats or int8"
+                )
+            mask = mask.astype(np.int8)
+        if not mask.any():
+            raise ValueError("the prior allowed no action at all")
+        return mask
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """Returns the boolean mask (n,) of the next action on a Discrete space, as sb3-contrib's MaskablePPO asks for it."""
+        if isinstance(self.native_action_space, Box):
+            raise TypeError(
+                "action_masks() is for Discrete action spaces; on a Box read info['action_low'] and ['action_high']"
+            )
+        return self._allowed.astype(np.bool_)
+
+    def _confine(self, action):
+        """What the environment receives."""
+        if isinstance(self.native_action_space, Discrete):
+            start = int(self.native_action_space.start)
+            try:
+                index = operator.index(action) - start
+            except TypeError:  # 1.9 is no action 1
+                index = -1
+            if not 0 <= index < self.native_action_space.n:
+                raise ValueError(f"action must be in {self.native_action_space}, got {action!r}")
+            # Where the mask is off, an action that the environment does not allow is the environment's to deal with.
+            if self._is_masked and not self._allowed[index]:
+                allowed = np.flatnonzero(self._allowed)
+                index = int(allowed[index % len(allowed)])
+            return index + start
+        action = np.asarray(action, dtype=self._dtype)
+        if action.shape != self._shape:
+            raise ValueError(f"action must have shape {self._shape}, got {action.shape}")
+        low, high, center, half_width = self._interval
+        if self.mapping == "project":
+            _, _, center, half_width = self._whole_space
+        executed = scale(action, center, half_width, low, high)
+        if math.isnan(np.vdot(executed, executed)):  # in half the time of np.isnan(executed).any()
+            raise ValueError(f"action must hold no NaN, got {action!r}")
+        return executed
+
+    def _begin_episode(self) -> None:
+        self._is_over = False
+        if self.gate == "episode":
+            self._episode_gate = self._draw_gate()
+
+    def _draw_gate(self) -> bool:
+        return self._mask_epsilon > 0 and self._gate_rng.random() < self._mask_epsilon
+
+    def _mask_next_action(self, observation, info: dict[str, Any]) -> None:
+        """Sets the bounds of the next action and writes them into its info."""
+        applies = self._draw_gate() if self.gate == "step" else self._episode_gate
+        mask = None
+        if applies and self.prior_faults_in_a_row < MAX_FAULTS_IN_A_ROW:
+            mask = self._ask_prior(read_prior_input(self, self.prior_input, observation, info))
+        if isinstance(self.native_action_space, Discrete):
+            legal = np.array(info.get("action_mask", self._all_allowed), dtype=np.int8)
+            if mask is not None and not (mask := mask & legal).any():
+                mask = None
+            self._allowed, self._is_masked = legal if mask is None else mask, mask is not None
+            info["action_mask"] = self._allowed.copy()
+        else:
+            self._interval = self._whole_space if mask is None else (*mask, *center_and_half_width(*mask))
+            info["action_low"], info["action_high"] = np.array(self._interval[0]), np.array(self._interval[1])
+        info["mask_active"] = mask is not None
+        info["prior_faults"] = self.prior_faults
+
+    def _ask_prior(self, observation) -> Any:
+        """The prior's bounds or allowed actions at an observation; None if it made a fault."""
+        rule = self.allowed_actions if isinstance(self.native_action_space, Discrete) else self.bounds
+        try:
+            # A copy, because a prior may write into what it is given.
+            mask = rule(observation.copy() if isinstance(observation, np.ndarray) else copy.deepcopy(observation))
+            # Another rule than the one above, whose intervals are right by construction.
+            if isinstance(self.native_action_space, Box) and type(self).bounds is not LLMActionMask.bounds:
+                mask = self._inside(*mask)
+        except Exception as error:
+            self.prior_faults += 1
+            self.prior_faults_in_a_row += 1
+            if self.prior_faults == 1:
+                warnings.warn(
+                    f"LLMActionMask: the prior failed ({type(error).__name__}: {error}); the whole action space is allowed "
+                    "for this step. Further faults are counted in info['prior_faults'].",
+                    stacklevel=2,
+                )
+            if self.prior_faults_in_a_row == MAX_FAULTS_IN_A_ROW:
+                warnings.warn(
+                    f"LLMActionMask: the prior failed {MAX_FAULTS_IN_A_ROW} times in a row; the mask stays off.", stacklevel=2
+                )
+            return None
+        self.prior_faults_in_a_row = 0
+        return mask
+
+    def _inside(self, low: Any, high: Any) -> tuple[NDArray, NDArray]:
+        """The part of an interval that lies in the action space."""
+        least, greatest, *_ = self._whole_space
+        inside = np.maximum(low, least).astype(self._dtype), np.minimum(high, greatest).astype(self._dtype)
+        if np.shape(low) != self._shape or np.shape(high) != self._shape or not (inside[0] <= inside[1]).all():
+            raise ValueError(
+                f"bounds must return low <= high of shape {self._shape}, in part within {self.native_action_space}; "
+                f"got {low}, {high}"
+            )
+        return inside

@@ -1,0 +1,135 @@
+"""LLMActionOverride: acts as the LLM suggested in critical states (ULTRA-A, arXiv 2505.20671)."""
+
+import os
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.error import InvalidProbability
+from gymnasium.spaces import Box, Discrete
+from gymnasium.utils import RecordConstructorArgs
+
+from llmwrappers.critical_states.guidance import Guidance, GuidanceLookup, GuidedWrapper
+
+# Keeps what is withheld out of the environment's random stream, which default_rng(seed) would be.
+WITHHOLD_STREAM = 3
+
+
+class LLMActionOverride(GuidedWrapper, RecordConstructorArgs):
+    """Acts as the LLM suggested in critical states, and as the agent chose elsewhere.
+
+    Spaces stay as they are; ``info`` tells which action the environment received. A learner must learn from that one, with
+    the probability that its own policy gives it, or it credits an action that was never taken::
+
+        executed = LLM's action, if the state acted in is critical; the agent's action elsewhere     (ULTRA-A)
+
+    It belongs below an LLMActionMask, where actions are in native units. What an entry is worth shows where its action is
+    sometimes withheld (see EntryWorth); entries that are not worth it can be made ``silent``.
+
+    Info:
+        ``executed_action``: step, the action that the environment received; that of a wrapper below, if it wrote one
+        ``action_overridden``: step, bool, the LLM's action replaced the agent's
+        ``critical``: step, bool, the state acted in was critical, here or in a CriticalStateRewarder below
+        ``critical_entry``: step, int, the entry of the table that it matched, 0 of guidance that is no table; -1 for none
+
+    Args:
+        env: a Box or a Discrete action space
+        critical_states: a name of a shipped table ("Hopper-v4"), a path to a table (.json), to code (.py) or to a folder
+            with ``table.json``, or a callable such as CriticalStates: observation -> (action, reward) or None
+        info_key: the key of an array in every ``info`` that is looked up instead of the observation, if not None
+        patience_steps: how many first steps may pass without one critical state; 0 for any number
+        withhold: the probability, in [0, 1), that the agent's own action is played in a critical state all the same
+
+    Raises:
+        ValueError: critical states that are not found or do not fit, an LLMActionMask or another override below, bad
+            ``patience_steps``, a missing ``info_key``
+        InvalidProbability: ``withhold`` outside [0, 1)
+        PolicyRejected: code that could do more than compute
+        TypeError: an action space that is neither Box nor Discrete
+        RuntimeError: by ``step``, nothing was critical in the first ``patience_steps`` steps
+
+    Example:
+        >>> from llmwrappers import CriticalStates
+        >>> upright = CriticalStates([[1.0, 0.0, 0.0]], actions=[[0.5]], rewards=[1.0], scale=[1.0, 1.0, 1.0], tolerance=0.9)
+        >>> env = LLMActionOverride(gym.make("Pendulum-v1"), upright)
+        >>> obs, info = env.reset(seed=0)
+        >>> info = env.step(np.array([-2.0], dtype=np.float32))[4]
+        >>> info["executed_action"].tolist(), info["action_overridden"]
+        ([0.5], True)
+
+    Reference:
+        Tan, Yan and Yang, "LLM-Guided Reinforcement Learning: Addressing Training Bottlenecks through Policy Modulation",
+        arXiv 2505.20671.
+
+    Change log:
+        * v0.1.0 - added
+    """
+
+    def __init__(
+        self,
+        env: gym.Env,
+        critical_states: str | os.PathLike[str] | Guidance,
+        info_key: str | None = None,
+        patience_steps: int = 20_000,
+        withhold: float = 0.0,
+    ):
+        if not isinstance(env.action_space, Box | Discrete):
+            raise TypeError(f"LLMActionOverride serves Box and Discrete action spaces, got {env.action_space}")
+        if env.has_wrapper_attr("native_action_space"):
+            raise ValueError(f"LLMActionOverride belongs below LLMActionMask, where actions are in native units; got {env}")
+        if env.has_wrapper_attr("withhold"):
+            raise ValueError(f"env has an LLMActionOverride already, got {env}; it acts last, so this one would not be heard")
+        if not 0 <= withhold < 1:
+            raise InvalidProbability(f"withhold must lie in [0, 1), got {withhold!r}")
+        # What a spec can hold: JSON's types.
+        critical_states = os.fspath(critical_states) if isinstance(critical_states, os.PathLike) else critical_states
+        withhold = float(withhold)
+        self._lookup = GuidanceLookup(critical_states, env, info_key, patience_steps)
+        RecordConstructorArgs.__init__(
+            self, critical_states=critical_states, info_key=info_key, patience_steps=patience_steps, withhold=withhold
+        )
+        gym.Wrapper.__init__(self, env)
+        self.withhold = withhold
+        self._withhold_rng = np.random.default_rng()
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
+        """Resets the environment and looks the first observation up."""
+        if seed is not None:
+            self._withhold_rng = np.random.default_rng((seed, WITHHOLD_STREAM))
+        observation, info = self.env.reset(seed=seed, options=options)
+        self._lookup.look(observation, info)
+        return observation, info
+
+    def step(self, action):
+        """Steps with the LLM's action in a critical state, unless it is withheld, and with the agent's elsewhere."""
+        advice, entry = self._lookup.count(), self._lookup.entry
+        is_withheld = advice is not None and self.withhold > 0 and self._withhold_rng.random() < self.withhold
+        executed = action if advice is None or is_withheld else self._into_space(advice[0])
+        # Environments may write into the action they receive, and may return the same info dict again.
+        executed_action = self._copied(executed)
+        observation, reward, terminated, truncated, info = self.env.step(executed)
+        critical = advice is not None
+        info = {"executed_action": executed_action, **info}
+        info["action_overridden"] = critical and not is_withheld
+        info["critical"] = critical or bool(info.get("critical", False))
+        # Not that of another table, which a rewarder below may have: it would be judged by what this one did.
+        info["critical_entry"] = entry
+        self._lookup.look(observation, info)
+        return observation, reward, terminated, truncated, info
+
+    def _into_space(self, action):
+        space = self.action_space
+        if isinstance(space, Discrete):
+            if not space.contains(int(action)):
+                raise ValueError(f"the suggested action must be in {space}, got {action!r}")
+            return int(action)
+        assert isinstance(space, Box)
+        action = np.asarray(action, dtype=np.float64)
+        if action.shape != space.shape or np.isnan(action).any():
+            raise ValueError(f"the suggested action must be in {space}, got {action!r}")
+        return np.minimum(np.maximum(action, space.low), space.high).astype(space.dtype)
+
+    def _copied(self, action):
+        if isinstance(self.action_space, Discrete):
+            return int(action)
+        return np.array(action, dtype=self.action_space.dtype)

@@ -1,0 +1,260 @@
+"""Recorded: keeps every reply in a file of its own, and reads it back instead of asking again."""
+
+import difflib
+import hashlib
+import json
+import math
+import os
+import platform
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from local_llm.models.reply import Backend, Message, ModelError, Reply, Sampling
+
+Request = dict[str, Any]
+"""What identifies a reply: model, revision, messages, sampling, schema and its index; no URL and no key."""
+REQUEST = {"model", "revision", "messages", "sampling", "schema", "index"}
+# What reading a file that anybody may have written can end in.
+UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
+DIFF_LINES, DIFF_WIDTH = 20, 160
+
+
+class Recorded:
+    """Answers from a folder of recorded replies; asks ``backend`` for the others and records them as they arrive.
+
+    ======  ====================================================================================================
+    auto    a reply that is there, for exactly this request, is read; the others are asked for: nothing twice
+    record  everything is asked for and recorded, over what was recorded before
+    replay  nothing is asked; messages and schema must agree, and the model where a backend is given; replies
+            drawn with the sampling asked for come first, those of one series together
+    off     everything is asked for, nothing is read or written
+    ======  ====================================================================================================
+
+    The folder may be one of a shipped prior (prompt.txt, reply-N.md and provenance.json) or of a shipped table of critical
+    states (prompt-*.txt, reply-*.md and provenance.json), whose hashes are checked. A recording deserves no more trust than a
+    reply: check it the same way.
+
+    Args:
+        backend: what to ask; None replays only
+        folder: one JSON file a reply
+        mode: see above
+
+    Raises:
+        ValueError: an unknown mode, or one that asks although there is no backend
+        ModelError: a folder that cannot be read or written, a shipped file with a wrong hash
+
+    Example:
+        >>> from llmwrappers import priors
+        >>> folder = priors.SHIPPED / "Hopper-v4"
+        >>> prompt = {"role": "user", "content": (folder / "prompt.txt").read_text("utf-8")}
+        >>> [reply.finish_reason for reply in Recorded(None, folder, "replay").ask([prompt], 2, Sampling())]
+        ['stop', 'stop']
+    """
+
+    def __init__(
+        self,
+        backend: Backend | None,
+        folder: str | os.PathLike[str],
+        mode: Literal["off", "record", "replay", "auto"] = "auto",
+    ) -> None:
+        if mode not in ("off", "record", "replay", "auto"):
+            raise ValueError(f'mode must be "off", "record", "replay" or "auto", got {mode!r}')
+        if backend is None and mode in ("off", "record"):
+            raise ValueError(f"mode {mode!r} asks a model, so backend must not be None")
+        self.backend, self.folder, self.mode = backend, Path(folder), "replay" if backend is None else mode
+        self._replies: dict[str, tuple[Request, Reply]] = {}
+        self._skipped: list[str] = []
+        if self.mode in ("record", "auto"):
+            _require_writable(self.folder)
+        if self.mode in ("replay", "auto"):
+            self._load()
+        self.model = backend.model if backend else ", ".join(self._models()) or "none"
+        self.revision = backend.revision if backend else None
+
+    def ask(
+        self, messages: list[Message], n: int, sampling: Sampling, schema: dict | None = None, first: int = 0
+    ) -> Iterator[Reply]:
+        """Yields the replies numbered from ``first`` on, each recorded before it is yielded.
+
+        Raises:
+            ModelError: too little is recorded to replay, or the backend's
+        """
+        common = {"messages": messages, "sampling": asdict(sampling), "schema": schema}
+        common |= {"model": self.model, "revision": self.revision}
+        requests = [{**common, "index": index} for index in range(first, first + n)]
+        if self.backend is None or self.mode == "replay":
+            yield from self._replay(common, first, first + n)
+            return
+        while requests:
+            if recorded := self._replies.get(_key(requests[0])):
+                yield recorded[1]
+                del requests[0]
+                continue
+            # Missing replies that follow each other are asked for together.
+            count = next((i for i, request in enumerate(requests) if _key(request) in self._replies), len(requests))
+            missing, requests = requests[:count], requests[count:]
+            replies = self.backend.ask(messages, count, sampling, schema, missing[0]["index"])
+            for request, reply in zip(missing, replies, strict=True):
+                if self.mode != "off":
+                    self._record(request, reply)
+                yield reply
+
+    def texts(self) -> set[str]:
+        """Returns the texts of all replies that can be read back."""
+        return {reply.text for _, reply in self._replies.values()}
+
+    def _record(self, request: Request, reply: Reply) -> None:
+        loaded = {name: sys.modules.get(name) for name in ("torch", "transformers", "huggingface_hub")}
+        versions = {name: str(module.__version__) for name, module in loaded.items() if module}
+        answer = {name: value for name, value in asdict(reply).items() if name != "replayed"}
+        path = self.folder / f"reply-{_key(request)[:16]}.json"
+        try:
+            write_json(
+                path, {"request": request, "reply": answer, "versions": {"python": platform.python_version(), **versions}}
+            )
+        except OSError as error:
+            # The reply may be paid for: better unrecorded than lost.
+            warnings.warn(f"cannot record {path}: {error}; the reply is used all the same", stacklevel=3)
+        if self.mode == "auto":
+            self._replies[_key(request)] = request, replace(reply, replayed=True)
+
+    def _replay(self, asked: Request, start: int, stop: int) -> list[Reply]:
+        """Returns the recorded replies that fit; raises if there are too few."""
+        names = ("model", "revision") if self.backend else ()
+        recorded = [pair for pair in self._replies.values() if all(pair[0][name] == asked[name] for name in names)]
+        fitting = [pair for pair in recorded if all(pair[0][name] == asked[name] for name in ("messages", "schema"))]
+
+        def rank(pair: tuple[Request, Reply]) -> tuple[bool, str, int]:
+            series = json.dumps([pair[0][name] for name in ("model", "revision", "sampling")], sort_keys=True)
+            return pair[0]["sampling"] != asked["sampling"], series, pair[0]["index"]
+
+        if len(fitting) >= stop:
+            return [reply for _, reply in sorted(fitting, key=rank)[start:stop]]
+        where = f"{self.folder} by {self.model}" if self.backend else str(self.folder)
+        if fitting:
+            why = f"{len(fitting)} replies to this prompt are recorded in {where}, {stop} were asked for.\nAsk for fewer"
+        elif recorded:
+            difference = _nearest(asked["messages"], [request["messages"] for request, _ in recorded])
+            why = f"no reply to this prompt is recorded in {where}. {difference}\nGo back to the recorded prompt"
+        else:
+            others = f", only by {', '.join(self._models())}" if self._replies else ""
+            why = f"no reply is recorded in {where}{others}.\nName another folder"
+        skipped = "".join(f"\nSkipped {file}" for file in self._skipped)
+        raise ModelError(f'{why}, or record with mode "auto" and a model.{skipped}')
+
+    def _models(self) -> list[str]:
+        return sorted({request["model"] for request, _ in self._replies.values()})
+
+    def _load(self) -> None:
+        """Reads the folder; computes the keys anew, so that an edited request is another request."""
+        if not self.folder.is_dir():
+            raise ModelError(f"cannot replay from {self.folder}: there is no such folder; record with a model first")
+        for path in sorted(self.folder.glob("reply-*.json")):
+            try:
+                request, reply = _read_recording(path)
+            except UNREADABLE as error:
+                self._skipped.append(f"{path}, which is no recording: {type(error).__name__}: {error}")
+                warnings.warn(f"skipped {self._skipped[-1]}", stacklevel=3)
+            else:
+                self._replies[_key(request)] = request, reply
+        if (self.folder / "provenance.json").is_file():
+            try:
+                self._replies |= {_key(request): (request, reply) for request, reply in _read_shipped(self.folder)}
+            except UNREADABLE as error:
+                raise ModelError(f"cannot read the replies in {self.folder}: {type(error).__name__}: {error}") from error
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Leaves at path either what was there or all of the value, whatever happens meanwhile."""
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        partial.write_text(json.dumps(value, indent=1) + "\n", "utf-8")
+        os.replace(partial, path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def _key(request: Request) -> str:
+    return hashlib.sha256(json.dumps(request, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _require_writable(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ModelError(f"cannot record in {folder}: {error}; name a folder that can be written to") from error
+
+
+def _read_recording(path: Path) -> tuple[Request, Reply]:
+    content = json.loads(path.read_text("utf-8"))
+    request, reply = content["request"], Reply(**content["reply"], replayed=True)
+    texts = [text for message in request["messages"] for text in (message["role"], message["content"])]
+    counts = (reply.prompt_tokens, reply.reply_tokens)
+    if not (
+        set(request) == REQUEST
+        and all(isinstance(text, str) for text in (request["model"], reply.text, *texts))
+        and all(count is None or isinstance(count, int) for count in counts)
+        and reply.finish_reason in ("stop", "length")
+        and isinstance(request["index"], int)
+        and 0 <= reply.seconds < math.inf
+    ):
+        raise ValueError("a field is missing or has a wrong type")
+    reply.text.encode()  # half a surrogate pair could be written to no file
+    return request, reply
+
+
+def _read_shipped(folder: Path) -> Iterator[tuple[Request, Reply]]:
+    """Reads the prompts and replies that a shipped prior or a shipped table was taken from."""
+
+    def read(name: str, sha256: str) -> str:
+        if Path(name).name != name:
+            raise ValueError(f"{name!r} is no file in this folder")
+        data = (folder / name).read_bytes()
+        if hashlib.sha256(data).hexdigest() != sha256:
+            raise ModelError(
+                f"{folder / name} is not the file that provenance.json describes (its SHA-256 differs): restore it"
+            )
+        return data.decode("utf-8")
+
+    facts = json.loads((folder / "provenance.json").read_text("utf-8"))
+    common = {"model": str(facts["model"]), "revision": None, "sampling": None}
+    asked: list[tuple[str, Any]] = []
+    for exchange in facts.get("exchanges", ()):
+        prompt = {"role": "user", "content": read(exchange["prompt"], exchange["prompt_sha256"])}
+        if (finish_reason := exchange["finish_reason"]) not in ("stop", "length"):
+            raise ValueError(f"finish_reason is {finish_reason!r}")
+        text = read(exchange["reply"], exchange["reply_sha256"])
+        reply = Reply(text, finish_reason, None, None, 0.0, replayed=True)
+        question = (exchange["prompt_sha256"], exchange["schema"])
+        yield {**common, "messages": [prompt], "schema": exchange["schema"], "index": asked.count(question)}, reply
+        asked.append(question)
+    for number, hashes in facts.get("candidates", {}).items():
+        if hashes.get("refined"):
+            continue
+        prompt = {"role": "user", "content": read("prompt.txt", facts["prompt_sha256"])}
+        text = read(f"reply-{number}.md", hashes["reply_sha256"])
+        request = {**common, "messages": [prompt], "schema": None, "index": int(number) - 1}
+        yield request, Reply(text, "stop", None, None, 0.0, replayed=True)
+
+
+def _nearest(asked: list[Message], recorded: list[list[Message]]) -> str:
+    """Says how the prompt differs from the most similar recorded one."""
+
+    def lines(messages: list[Message]) -> tuple[str, ...]:
+        return tuple(line for message in messages for line in (f"[{message['role']}]", *message["content"].splitlines()))
+
+    new = lines(asked)
+    old = max(dict.fromkeys(map(lines, recorded)), key=lambda prompt: difflib.SequenceMatcher(None, prompt, new).ratio())
+    if old == new:
+        return "The prompt is, but with another schema or other line ends."
+    difference = [line[:DIFF_WIDTH] for line in difflib.unified_diff(old, new, "recorded", "asked", n=1, lineterm="")]
+    more = [f"... {len(difference) - DIFF_LINES} lines more"] if len(difference) > DIFF_LINES else []
+    return "\n".join(["The nearest recorded prompt differs:", *difference[:DIFF_LINES], *more])

@@ -1,0 +1,254 @@
+"""TransformersModel: an open-weight model that runs on this machine, through transformers."""
+
+import importlib.util
+import math
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+import numpy as np
+
+from local_llm.models.reply import Message, ModelError, Reply, Sampling
+
+Quantization = Literal["4bit", "8bit"]
+# Gigabytes of GPU memory, model, quantization: the first row that fits is the default.
+DEFAULT_MODELS: list[tuple[int, str, Quantization | None]] = [
+    (80, "Qwen/Qwen3.8-27B", None),
+    (24, "Qwen/Qwen3.8-27B", "4bit"),
+    (8, "Qwen/Qwen3.5-9B", "4bit"),
+    (0, "Qwen/Qwen2.5-Coder-1.5B-Instruct", None),
+]
+OUT_OF_MEMORY = re.compile("out of memory|not enough memory|can't allocate memory|enough GPU RAM", re.IGNORECASE)
+LESS_MEMORY = "take a smaller model, --quantization 4bit, or fewer and shorter candidates"
+
+
+class TransformersModel:
+    """Draws replies from an open-weight model on this machine.
+
+    They are drawn as one batch, in halves of it where memory runs out. The same seed gives the same replies on the same
+    machine and batch only: record them (``Recorded``) to have them again. Code that comes with a model is never run.
+
+    Thinking is up to the chat template (``enable_thinking``). When its budget is spent, ``</think>`` is forced if that is a
+    token of the model; if not, only thoughts and answer together are bounded.
+
+    A schema is enforced token by token, without thinking, where llguidance is installed; otherwise it is ignored.
+
+    Args:
+        model: a name on the Hugging Face Hub, downloaded at first use, or a folder
+        revision: a branch, tag or commit of it
+        device_map, dtype: as for ``from_pretrained``
+        quantization: "4bit" or "8bit", with bitsandbytes
+
+    Raises:
+        ModelError: a library or the model is missing, cannot be loaded, or does not fit into memory
+        ValueError: an unknown ``quantization``
+    """
+
+    def __init__(
+        self,
+        model: str,
+        revision: str | None = None,
+        device_map: Any = "auto",
+        dtype: str = "auto",
+        quantization: Quantization | None = None,
+    ) -> None:
+        if quantization not in (None, "4bit", "8bit"):
+            raise ValueError(f'quantization must be None, "4bit" or "8bit", got {quantization!r}')
+        torch, transformers = _libraries()
+        # Quantized weights give other replies, so recordings must not mix them up.
+        self.model, self.revision = f"{model} ({quantization})" if quantization else model, revision
+        # trust_remote_code=None would ask at the terminal.
+        source: dict[str, Any] = {"revision": revision, "trust_remote_code": False}
+        weights = {**source, "device_map": device_map, "dtype": dtype}
+        if quantization:
+            if importlib.util.find_spec("bitsandbytes") is None:
+                raise ModelError(f"quantization {quantization} needs bitsandbytes: pip install bitsandbytes")
+            weights["quantization_config"] = transformers.BitsAndBytesConfig(
+                **{f"load_in_{quantization}": True}, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=torch.bfloat16
+            )
+        try:
+            self._tokenizer: Any = transformers.AutoTokenizer.from_pretrained(model, padding_side="left", **source)
+            config = transformers.AutoConfig.from_pretrained(model, **source)
+            is_text = type(config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING
+            auto = transformers.AutoModelForCausalLM if is_text else transformers.AutoModelForImageTextToText
+            self._model: Any = auto.from_pretrained(model, **weights)
+        except Exception as error:  # whatever a broken folder, a missing package or the network can raise
+            raise ModelError(_cannot_load(model, error)) from error
+        self._text_config = self._model.config.get_text_config()
+        ends = self._model.generation_config.eos_token_id
+        ends = {*(ends if isinstance(ends, list) else [ends]), self._tokenizer.eos_token_id}
+        self._ends = sorted(ends - {None})
+        self._pad = next(token for token in (self._tokenizer.pad_token_id, *self._ends, 0) if token is not None)
+
+    def ask(
+        self, messages: list[Message], n: int, sampling: Sampling, schema: dict | None = None, first: int = 0
+    ) -> Iterator[Reply]:
+        """Yields n replies, a batch at a time.
+
+        Raises:
+            ModelError: the prompt is too long, or memory runs out at a single reply
+        """
+        done, batch = 0, n if sampling.temperature > 0 else 1
+        while done < n:
+            batch, replies = min(batch, n - done), []
+            try:
+                replies = self._generate(messages, batch, sampling, schema, first + done)
+            except (MemoryError, RuntimeError) as error:
+                if not _is_out_of_memory(error):
+                    raise
+            yield from replies
+            done += len(replies)
+            # Out here, because the exception kept alive what filled the memory.
+            if not replies:
+                if batch == 1:
+                    raise ModelError(f"{self.model} runs out of memory at a single reply: {LESS_MEMORY}")
+                batch = math.ceil(batch / 2)
+                _libraries()[0].cuda.empty_cache()
+
+    def _generate(self, messages: list[Message], rows: int, sampling: Sampling, schema: dict | None, index: int) -> list[Reply]:
+        thinking = sampling.thinking if schema is None else 0
+        inputs = self._encode(messages, thinking > 0)
+        prompt_tokens = inputs["input_ids"].shape[1]
+        room = getattr(self._text_config, "max_position_embeddings", math.inf) - prompt_tokens
+        if room < 1:
+            raise ModelError(f"the prompt has {prompt_tokens} tokens, more than {self.model} takes: take another model")
+        if sampling.temperature > 0:
+            draw = {"do_sample": True, "temperature": sampling.temperature, "top_p": sampling.top_p}
+        else:
+            draw = {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
+        processors = [self._end_of_thinking(prompt_tokens + thinking)] if thinking else []
+        if schema is not None:
+            processors = self._within(schema, rows, prompt_tokens)
+        start = time.perf_counter()
+        _libraries()[0].manual_seed(sampling.seed_for(index))
+        output = self._model.generate(
+            **inputs,
+            **draw,
+            num_return_sequences=rows,
+            max_new_tokens=min(sampling.max_new_tokens + thinking, room),
+            eos_token_id=self._ends or None,
+            pad_token_id=self._pad,
+            logits_processor=processors,
+            stopping_criteria=[_progress(start, rows, prompt_tokens)],
+        )
+        seconds = time.perf_counter() - start
+        drawn = []
+        for ids in output[:, prompt_tokens:].tolist():
+            # What follows the first end is padding.
+            end = next((i for i, token in enumerate(ids) if token in self._ends), None)
+            # Where <think> and </think> are special tokens, they must stay, to tell thoughts from answer.
+            settings = {"skip_special_tokens": not thinking, "clean_up_tokenization_spaces": False}
+            text = self._tokenizer.decode(ids[:end], **settings)
+            tokens, finish_reason = (len(ids), "length") if end is None else (end + 1, "stop")
+            drawn.append(Reply(text, finish_reason, prompt_tokens, tokens, seconds / rows))
+        _show(sum(reply.reply_tokens for reply in drawn), rows, seconds, end="\n")
+        return drawn
+
+    def _encode(self, messages: list[Message], thinking: bool) -> dict[str, Any]:
+        """Returns the prompt's tokens: through the model's chat template or, if it has none, as they stand."""
+        if template := self._tokenizer.chat_template:
+            # Not every tokenizer takes a setting that its template does not know.
+            switch = {"enable_thinking": thinking} if "enable_thinking" in str(template) else {}
+            settings = {"add_generation_prompt": True, "return_dict": True, "return_tensors": "pt", **switch}
+            try:
+                tokens = self._tokenizer.apply_chat_template(messages, **settings)
+            except Exception as error:  # each template refuses in its own way
+                raise ModelError(f"the chat template of {self.model} refuses these messages: {error}") from error
+        else:
+            tokens = self._tokenizer("\n\n".join(message["content"] for message in messages), return_tensors="pt")
+        return {name: tokens[name].to(self._model.device) for name in ("input_ids", "attention_mask")}
+
+    def _end_of_thinking(self, length: int) -> Callable:
+        """Returns a logits processor that forces </think> where thoughts are still open at this length."""
+        begin, end = self._tokenizer.convert_tokens_to_ids(["<think>", "</think>"])
+
+        def process(input_ids: Any, scores: Any) -> Any:
+            if input_ids.shape[1] < length or end in (None, self._tokenizer.unk_token_id):
+                return scores
+            is_open = (input_ids == begin).sum(1) > (input_ids == end).sum(1)
+            only_end = scores.new_full(scores.shape, -math.inf)
+            only_end[:, end] = 0
+            return only_end.where(is_open[:, None], scores)
+
+        return process
+
+    def _within(self, schema: dict, rows: int, prompt_tokens: int) -> list[Callable]:
+        """Returns a logits processor that keeps every row within the schema; none without llguidance."""
+        try:
+            from llguidance import LLMatcher  # pyright: ignore[reportMissingImports]
+            from llguidance.hf import from_tokenizer  # pyright: ignore[reportMissingImports]
+        except ImportError:
+            return []
+        tokenizer = from_tokenizer(self._tokenizer, n_vocab=self._text_config.vocab_size, eos_token=self._ends)
+        grammar = LLMatcher.grammar_from_json_schema(schema, defaults={"whitespace_flexible": False})
+        matchers = [LLMatcher(tokenizer, grammar) for _ in range(rows)]
+
+        def process(input_ids: Any, scores: Any) -> Any:
+            for matcher, ids in zip(matchers, input_ids, strict=True):
+                if len(ids) > prompt_tokens and not matcher.is_stopped():
+                    matcher.consume_token(int(ids[-1]))
+                if matcher.is_error():
+                    raise ModelError(f"llguidance cannot follow the schema: {matcher.get_error()}")
+            allowed = np.stack([np.frombuffer(matcher.compute_logit_bias(), np.uint8) > 0 for matcher in matchers])
+            return scores.masked_fill(_libraries()[0].from_numpy(~allowed).to(scores.device), -math.inf)
+
+        return [process]
+
+
+def default_model() -> tuple[str, Quantization | None]:
+    """Returns the model and the quantization that suit the memory of the GPUs, or the CPU; raises ModelError without torch."""
+    cuda = _libraries()[0].cuda
+    gigabytes = sum(cuda.get_device_properties(i).total_memory for i in range(cuda.device_count())) / 1e9
+    return next((model, quantization) for least, model, quantization in DEFAULT_MODELS if gigabytes >= least)
+
+
+def _libraries() -> tuple[Any, Any]:
+    try:
+        import torch
+        import transformers
+    except ImportError as error:
+        raise ModelError(f'a model on this machine needs transformers and torch: pip install -e ".[llm]" ({error})') from error
+    return torch, transformers
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    return isinstance(error, MemoryError) or bool(OUT_OF_MEMORY.search(str(error)))
+
+
+def _cannot_load(model: str, error: Exception) -> str:
+    """Says what to do about a model that cannot be loaded."""
+    advice = (
+        f"Is the name right? `hf download {model}` downloads it. Without network, or with HF_HUB_OFFLINE set, only what was "
+        "downloaded can be loaded; gated models need `hf auth login`."
+    )
+    if _is_out_of_memory(error):
+        advice = f"It does not fit into memory: {LESS_MEMORY}."
+    elif isinstance(error, ImportError):
+        advice = 'Install what is missing; pip install -e ".[llm]" brings transformers and accelerate.'
+    elif os.path.isdir(model):
+        advice = "The folder must hold config.json, tokenizer and weights, as `hf download` or save_pretrained leave them."
+    elif os.path.isabs(model) or model.startswith((".", "~")) or model.count("/") > 1 or "\\" in model:
+        advice = "There is no such folder."
+    return f"cannot load {model}: {type(error).__name__}: {' '.join(str(error).split())[:300]}\n{advice}"
+
+
+def _progress(start: float, rows: int, prompt_tokens: int) -> Callable:
+    """Returns a stopping criterion that never stops, but shows on a terminal how fast tokens come."""
+    shown = start
+
+    def criterion(input_ids: Any, scores: Any, **_: Any) -> bool:
+        nonlocal shown
+        if sys.stderr.isatty() and (now := time.perf_counter()) - shown > 0.5:
+            shown = now
+            _show((input_ids.shape[1] - prompt_tokens) * rows, rows, now - start, end="")
+        return False
+
+    return criterion
+
+
+def _show(tokens: int, rows: int, seconds: float, end: str) -> None:
+    line = f"{rows} replies, {tokens} tokens, {seconds:.1f} s, {tokens / seconds:.1f} tokens/s"
+    print(("\r" if sys.stderr.isatty() else "") + line, end=end, file=sys.stderr, flush=True)

@@ -1,0 +1,134 @@
+"""Shipped tables, and what a name, a path or an object stands for."""
+
+import os
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from conftest import Echo, Turns
+
+import llmwrappers.critical_states.guidance
+from llmwrappers import CriticalFunction, CriticalStates, PolicyRejected, load_guidance
+from llmwrappers.critical_states.guidance import GuidanceLookup, entry_count, shipped_tables
+
+STATES = CriticalStates([[0.0, 0.0, 0.0]], [[0.5, -0.5]], [1.0], scale=np.ones(3), tolerance=0.1)
+CODE = "def critical(obs):\n    return obs[0] == 0, [0.25, 4.0], -1.0\n"
+
+
+def test_the_tables_of_the_readme_are_shipped():
+    assert shipped_tables() == ["Ant-v4", "Hopper-v4", "Walker2d-v4", "llmwrappers-PongObjects-v0"]
+
+
+@pytest.mark.parametrize("name", shipped_tables())
+def test_a_shipped_table_fits_its_environment(name):
+    states = CriticalStates.load(f"{llmwrappers.critical_states.guidance.__path__[0]}/{name}/table.json")
+    assert states.environment is not None
+    assert states.environment.replace("/", "-") == name
+    guidance = load_guidance(states.environment, gym.make(states.environment))
+    assert guidance(states.observations[0]) is not None
+
+
+@pytest.fixture
+def shipped(tmp_path, monkeypatch):
+    """A folder of tables that has one, for an environment with a "/" in its id."""
+    folder = tmp_path / "llmwrappers-tests-Echo-v0"
+    folder.mkdir()
+    STATES.save(folder / "table.json")
+    (tmp_path / "Unfinished-v0").mkdir()
+    monkeypatch.setattr(llmwrappers.critical_states.guidance, "SHIPPED", tmp_path)
+    return folder
+
+
+def test_shipped_tables_are_the_folders_that_hold_one(shipped):
+    assert shipped_tables() == ["llmwrappers-tests-Echo-v0"]
+
+
+def test_names_paths_and_folders_stand_for_the_same_table(shipped):
+    for source in (
+        "llmwrappers-tests-Echo-v0",
+        "llmwrappers-tests/Echo-v0",
+        shipped,
+        str(shipped),
+        shipped / "table.json",
+        os.fspath(shipped / "table.json"),
+    ):
+        guidance = load_guidance(source, Echo())
+        assert isinstance(guidance, CriticalStates)
+        assert guidance(np.zeros(3))[0].tolist() == [0.5, -0.5]
+
+
+def test_a_path_to_code_stands_for_a_critical_function(tmp_path):
+    (tmp_path / "critical.py").write_text(CODE)
+    guidance = load_guidance(tmp_path / "critical.py", Echo())
+    assert isinstance(guidance, CriticalFunction)
+    action, reward = guidance(np.zeros(3))
+    assert (action.tolist(), reward) == ([0.25, 1.0], -1.0)
+
+
+def test_refused_code_names_the_file_and_the_line(tmp_path):
+    (tmp_path / "critical.py").write_text("import os\n" + CODE)
+    with pytest.raises(PolicyRejected, match=r"line 1: import of 'os'.*critical\.py"):
+        load_guidance(tmp_path / "critical.py", Echo())
+    (tmp_path / "critical.py").write_bytes(b"\xff")
+    with pytest.raises(PolicyRejected, match=r"critical\.py.* UTF-8"):
+        load_guidance(tmp_path / "critical.py", Echo())
+
+
+def test_an_object_stands_for_itself_if_it_fits():
+    for guidance in (STATES, lambda observation: None):
+        assert load_guidance(guidance, Echo()) is guidance
+    with pytest.raises(ValueError, match=r"3 entries, got observations of \(1,\)"):
+        load_guidance(STATES, Turns())
+
+
+def test_with_an_info_key_the_actions_alone_must_fit():
+    class Other(Echo):
+        observation_space = gym.spaces.Box(0, 1, (7, 7))
+
+        def __init__(self):
+            self.action_space = Echo().action_space
+
+    assert load_guidance(STATES, Other(), info_key="objects") is STATES
+    with pytest.raises(ValueError, match="Box"):
+        load_guidance(STATES, Turns(), info_key="objects")
+
+
+@pytest.mark.parametrize("source", ["Nowhere-v0", "nowhere.json", "nowhere.py", ".", "README.md"])
+def test_an_unknown_source_lists_the_shipped_ones(shipped, source):
+    with pytest.raises(ValueError, match=rf"\(llmwrappers-tests-Echo-v0\).* got '{source}'"):
+        load_guidance(source, Echo())
+
+
+def test_without_any_shipped_table_the_error_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(llmwrappers.critical_states.guidance, "SHIPPED", tmp_path)
+    assert shipped_tables() == []
+    with pytest.raises(ValueError, match=r"\(none\)"):
+        load_guidance("Hopper-v4", Echo())
+
+
+@pytest.mark.parametrize("source", [None, 3])
+def test_something_else_is_a_type_error(source):
+    with pytest.raises(TypeError, match="critical_states must be"):
+        load_guidance(source, Echo())
+
+
+class TestSilence:
+    TWO = CriticalStates(np.eye(3)[:2], [[0.5, -0.5], [0.0, 0.0]], [1.0, 0.0], scale=np.ones(3), tolerance=0.1)
+
+    def test_entries_are_counted(self):
+        assert entry_count(self.TWO) == 2
+        assert entry_count(lambda observation: None) == 1
+
+    def test_a_silent_entry_gives_no_advice_from_the_next_observation_on(self):
+        lookup = GuidanceLookup(self.TWO, Echo(), None, 0)
+        assert lookup.look(np.eye(3)[1], {})[1] == 0.0
+        assert lookup.entry == 1
+        lookup.silent = frozenset({1})
+        assert lookup.count() is not None
+        assert lookup.look(np.eye(3)[1], {}) is None
+        assert (lookup.entry, lookup.count()) == (-1, None)
+        assert lookup.look(np.eye(3)[0], {})[1] == 1.0
+        assert lookup.entry == 0
+        lookup.silent = frozenset()
+        assert lookup.look(np.eye(3)[1], {}) is not None
+        assert lookup.hit_count == 1

@@ -1,0 +1,303 @@
+"""The client of OpenAI-compatible servers, against one on the loopback that does not keep its promises."""
+
+import json
+import socket
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from huggingface_hub import constants
+
+from local_llm.models.recorded import Recorded
+from local_llm.models.reply import ModelError, Sampling
+from local_llm.models.server import Server
+
+MESSAGES = [{"role": "user", "content": "hello"}]
+
+
+def choice(text, finish_reason="stop"):
+    return {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": finish_reason}
+
+
+def completion(*choices, prompt_tokens=10, completion_tokens=7):
+    return {"choices": choices, "usage": {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens}}
+
+
+def generous(body):
+    """What a good server answers: n replies that tell their seed."""
+    return completion(*(choice(f"seed {body.get('seed')}, {number}") for number in range(body.get("n") or 1)))
+
+
+def stingy(body):
+    return completion(choice(f"seed {body.get('seed')}"))
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Plays the server's script: one step a request, the last one for ever."""
+
+    def log_message(self, *_):
+        pass
+
+    def answer(self, status, data):
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def do_GET(self):
+        self.server.seen.append((self.path, self.headers, None))
+        self.answer(200, json.dumps({"data": [{"id": name} for name in self.server.models]}).encode())
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.seen.append((self.path, self.headers, body))
+        steps = self.server.script
+        step = steps.pop(0) if len(steps) > 1 else steps[0]
+        if step == "break off":
+            self.send_response(200)
+            self.send_header("Content-Length", "1000")
+            self.end_headers()
+            self.wfile.write(b'{"choices": [{"mess')
+            self.close_connection = True
+        elif step == "be slow":
+            self.server.over.wait(10)
+        elif isinstance(step, int):
+            self.answer(step, b'{"error": {"message": "not today"}}')
+        elif isinstance(step, bytes):
+            self.answer(200, step)
+        else:
+            self.answer(200, json.dumps(step(body)).encode())
+
+
+@pytest.fixture
+def server(monkeypatch):
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.seen, server.models, server.script, server.over = [], ["tiny"], [generous], threading.Event()
+    server.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    yield server
+    server.over.set()
+    server.shutdown()
+    server.server_close()
+
+
+def ask(server, n=1, sampling=None, schema=None, **settings):
+    client = Server(server.url, "tiny", **{"retries": 2, "backoff": 0.01, "timeout": 5.0, **settings})
+    return list(client.ask(MESSAGES, n, sampling or Sampling(seed=3), schema))
+
+
+def posts(server):
+    return [body for _, _, body in server.seen if body]
+
+
+class TestRequest:
+    def test_one_request_carries_the_settings(self, server):
+        sampling = Sampling(temperature=0.5, top_p=0.9, max_new_tokens=100, seed=3, thinking=20)
+        replies = ask(server, 3, sampling)
+        assert [reply.text for reply in replies] == ["seed 3000, 0", "seed 3000, 1", "seed 3000, 2"]
+        (body,) = posts(server)
+        assert server.seen[0][0] == "/v1/chat/completions"
+        sent = {
+            "model": "tiny",
+            "n": 3,
+            "seed": 3000,
+            "temperature": 0.5,
+            "top_p": 0.9,
+            "max_tokens": 120,
+            "messages": MESSAGES,
+        }
+        assert sent.items() <= body.items()
+        assert body["chat_template_kwargs"] == {"enable_thinking": True}
+        assert "response_format" not in body
+
+    def test_tokens_and_seconds_are_shared_so_that_sums_are_right(self, server):
+        replies = ask(server, 3)
+        assert sum(reply.prompt_tokens for reply in replies) == 10
+        assert sum(reply.reply_tokens for reply in replies) == 7
+        assert 0 < sum(reply.seconds for reply in replies) < 5
+
+    def test_missing_replies_are_asked_for_again_with_other_seeds(self, server):
+        server.script = [stingy]
+        assert [reply.text for reply in ask(server, 3)] == ["seed 3000", "seed 3001", "seed 3002"]
+        assert [body["n"] for body in posts(server)] == [3, 2, 1]
+
+    def test_later_replies_of_a_series_have_later_seeds(self, server):
+        (reply,) = Server(server.url, "tiny").ask(MESSAGES, 1, Sampling(seed=3), first=4)
+        assert reply.text == "seed 3004, 0"
+
+    def test_more_replies_than_asked_for_are_dropped(self, server):
+        server.script = [lambda body: completion(choice("a"), choice("b"), choice("c"))]
+        assert [reply.text for reply in ask(server, 2)] == ["a", "b"]
+
+    def test_a_server_that_knows_neither_n_nor_the_extras_is_asked_plainly(self, server):
+        server.script = [400, stingy]
+        assert [reply.text for reply in ask(server, 2, schema={"type": "object"})] == ["seed 3000", "seed 3001"]
+        first, *others = posts(server)
+        assert "response_format" in first
+        assert [body["n"] for body in others] == [1, 1]
+        assert not {"response_format", "chat_template_kwargs"} & {key for body in others for key in body}
+
+    def test_a_schema_reaches_the_server(self, server):
+        schema = {"type": "object", "properties": {"a": {"type": "number"}}}
+        ask(server, schema=schema)
+        assert json.dumps(schema) in json.dumps(posts(server)[0]["response_format"])
+
+    def test_a_cut_reply_is_told(self, server):
+        server.script = [lambda body: completion(choice("half", "length")), lambda body: completion(choice(None, "length"))]
+        assert [(reply.text, reply.finish_reason) for reply in ask(server, 2)] == [("half", "length"), ("", "length")]
+
+    def test_an_unknown_finish_reason_and_missing_usage_are_taken(self, server):
+        server.script = [lambda body: {"choices": [choice("a", None)]}]
+        (reply,) = ask(server)
+        assert (reply.text, reply.finish_reason, reply.prompt_tokens, reply.reply_tokens) == ("a", "stop", None, None)
+
+    def test_half_a_surrogate_pair_becomes_text_that_can_be_written(self, server):
+        server.script = [lambda body: completion(choice("a\ud800b"))]
+        assert ask(server)[0].text == "a?b"
+
+
+class TestKey:
+    def test_the_key_is_sent(self, server):
+        ask(server, api_key="secret")
+        assert server.seen[0][1]["Authorization"] == "Bearer secret"
+
+    def test_without_a_key_the_hugging_face_token_stays_at_home(self, server, monkeypatch):
+        monkeypatch.setenv("HF_TOKEN", "hf_private")
+        ask(server)
+        Server(server.url)
+        assert [headers.get("Authorization", "") for _, headers, _ in server.seen] == ["Bearer none", ""]
+
+    def test_it_is_recorded_nowhere(self, server, tmp_path):
+        list(Recorded(Server(server.url, "tiny", api_key="secret"), tmp_path).ask(MESSAGES, 1, Sampling()))
+        (path,) = tmp_path.iterdir()
+        assert "secret" not in path.read_text()
+        assert "127.0.0.1" not in path.read_text()
+
+
+class TestModelName:
+    def test_the_only_model_is_found(self, server):
+        assert Server(server.url, api_key="secret").model == "tiny"
+        assert Server(server.url.removesuffix("/v1")).model == "tiny"
+        assert Server(server.url + "/chat/completions").model == "tiny"
+        assert [path for path, _, _ in server.seen] == ["/v1/models"] * 3
+        assert server.seen[0][1]["Authorization"] == "Bearer secret"
+
+    def test_several_are_listed_to_choose_from(self, server):
+        server.models = ["small", "large"]
+        with pytest.raises(ModelError, match="2 models, name one of them: small, large"):
+            Server(server.url)
+
+    def test_no_server(self):
+        with pytest.raises(ModelError, match="cannot list the models"):
+            Server("http://127.0.0.1:9/v1")
+
+    def test_no_url(self):
+        with pytest.raises(ModelError, match="starts with http"):
+            Server("localhost:11434", "tiny")
+
+    def test_no_huggingface_hub(self, monkeypatch):
+        monkeypatch.setitem(__import__("sys").modules, "huggingface_hub", None)
+        with pytest.raises(ModelError, match=r'pip install -e "\.\[llm\]"'):
+            Server("http://127.0.0.1:9/v1", "tiny")
+
+
+NONSENSE = [
+    b"",
+    b"<html><body>Welcome to nginx!</body></html>",
+    b"\xff\xfe",
+    b"null",
+    b"[]",
+    b"3",
+    b"{}",
+    b"[" * 100_000,
+    b'{"choices": []}',
+    b'{"choices": "none"}',
+    b'{"choices": {"a": 1}}',
+    b'{"choices": [1]}',
+    b'{"choices": [{}]}',
+    b'{"choices": [{"message": "hello"}]}',
+    b'{"choices": [{"message": {"content": ""}}]}',
+    b'{"choices": [{"message": {"content": [1]}, "finish_reason": 3}]}',
+    b'{"choices": [{"message": {"content": "a"}}], "usage": [1]}',
+    b'{"error": {"message": "no model loaded"}}',
+]
+
+
+class TestFailure:
+    @pytest.mark.parametrize("nonsense", NONSENSE, ids=lambda data: repr(data[:40]))
+    def test_nonsense_is_named_and_not_asked_for_again(self, server, nonsense):
+        server.script = [nonsense]
+        with pytest.raises(ModelError, match="is it an OpenAI-compatible server"):
+            ask(server)
+        assert len(posts(server)) == 1
+
+    def test_nonsense_beside_a_reply_does_not_cost_the_reply(self, server):
+        server.script = [lambda body: completion(choice(""), choice("good")), lambda body: completion(choice("better"))]
+        assert [reply.text for reply in ask(server, 2)] == ["good", "better"]
+
+    @pytest.mark.parametrize("text", ["", " \n", None])
+    def test_a_reply_of_nothing_is_a_reply(self, server, text):
+        """As of a model that ends after its thinking; what asked decides whether to ask again, and how."""
+        server.script = [lambda body: completion(choice(text))]
+        (reply,) = ask(server)
+        assert (reply.text.strip(), reply.finish_reason, reply.reply_tokens) == ("", "stop", 7)
+        assert len(posts(server)) == 1
+
+    @pytest.mark.parametrize("trouble", [429, 500, 502, 503, 504, "break off"])
+    def test_what_may_pass_is_tried_again(self, server, trouble):
+        server.script = [trouble, trouble, generous]
+        assert len(ask(server)) == 1
+        assert len(posts(server)) == 3
+        server.script = [trouble]
+        with pytest.raises(ModelError, match="Tried 3 times"):
+            ask(server)
+        assert len(posts(server)) == 6
+
+    @pytest.mark.parametrize("status", [401, 403, 404, 418])
+    def test_a_refusal_is_not_tried_again(self, server, status):
+        server.script = [status]
+        with pytest.raises(
+            ModelError, match=rf"answered {status}.*not today.*\nCheck the model's name, the URL .*, and the key"
+        ):
+            ask(server)
+        assert len(posts(server)) == 1
+
+    @pytest.mark.parametrize("status", [400, 422])
+    def test_a_refusal_of_the_plain_request_too_is_told(self, server, status):
+        server.script = [status]
+        with pytest.raises(ModelError, match=f"answered {status}.*not today"):
+            ask(server, 3)
+        assert len(posts(server)) == 2
+
+    def test_a_slow_server_is_given_up(self, server):
+        server.script = ["be slow"]
+        start = time.perf_counter()
+        with pytest.raises(ModelError, match=r"took more than 0\.2 s"):
+            ask(server, timeout=0.2)
+        assert time.perf_counter() - start < 3
+        assert len(posts(server)) == 1
+
+    def test_no_server(self):
+        with socket.socket() as unused:
+            unused.bind(("127.0.0.1", 0))
+            url = f"http://127.0.0.1:{unused.getsockname()[1]}/v1"
+        with pytest.raises(ModelError, match="is the server up"):
+            list(Server(url, "tiny", retries=1, backoff=0.01).ask(MESSAGES, 1, Sampling()))
+
+    def test_offline_mode_is_explained(self, server, monkeypatch):
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+        with pytest.raises(ModelError, match="HF_HUB_OFFLINE"):
+            ask(server)
+
+    @pytest.mark.parametrize("trouble", ["break off", 500, 404, b"<html>"])
+    def test_replies_before_a_failure_are_kept(self, server, tmp_path, trouble):
+        server.script = [stingy, stingy, trouble]
+        client = Server(server.url, "tiny", retries=0)
+        with pytest.raises(ModelError):
+            list(Recorded(client, tmp_path).ask(MESSAGES, 4, Sampling(seed=3)))
+        server.script = [generous]
+        replies = list(Recorded(client, tmp_path).ask(MESSAGES, 4, Sampling(seed=3)))
+        assert [reply.text for reply in replies] == ["seed 3000", "seed 3001", "seed 3002, 0", "seed 3002, 1"]
+        assert [reply.replayed for reply in replies] == [True, True, False, False]

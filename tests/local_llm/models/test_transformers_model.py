@@ -1,0 +1,316 @@
+"""The local model: replies of a tiny one, trained here and loaded like any other, and what each failure says."""
+
+import json
+import re
+import shutil
+import sys
+from types import SimpleNamespace
+
+import pytest
+import torch
+import transformers
+from huggingface_hub import constants
+
+from local_llm.models.reply import ModelError, Sampling
+from local_llm.models.transformers_model import DEFAULT_MODELS, TransformersModel, default_model
+
+PROMPT = "Write a policy for Pendulum."
+POLICY = "```python\nimport numpy as np\n\ndef policy(obs):\n    return np.array([{}])\n```"
+REPLIES = [POLICY.format(torque) for torque in ("obs[0]", "-obs[1]", "2.0 * obs[2]", "1 / 0")]
+THOUGHT = "<think>\n" + "Left or right? " * 4 + "Left.\n</think>\n\nLeft."
+MESSAGES = [{"role": "user", "content": PROMPT}]
+SAMPLING = Sampling(max_new_tokens=60)
+
+
+@pytest.fixture(autouse=True)
+def offline(monkeypatch):
+    """What HF_HUB_OFFLINE=1 in the environment does at the first import."""
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+
+
+@pytest.fixture(scope="session")
+def folder(tiny_model, tmp_path_factory):
+    return tiny_model(tmp_path_factory.mktemp("tiny"), {PROMPT: REPLIES})
+
+
+@pytest.fixture(scope="session")
+def model(folder):
+    return TransformersModel(str(folder))
+
+
+@pytest.fixture(scope="session")
+def thinker(tiny_model, tmp_path_factory):
+    return TransformersModel(str(tiny_model(tmp_path_factory.mktemp("thinker"), {PROMPT: [THOUGHT]}, thinking=True)))
+
+
+def texts(model, n=4, sampling=SAMPLING, **kwargs):
+    return [reply.text for reply in model.ask(MESSAGES, n, sampling, **kwargs)]
+
+
+class TestReplies:
+    def test_many_replies_come_out_and_each_was_taught(self, model, folder):
+        replies = list(model.ask(MESSAGES, 24, SAMPLING))
+        assert {reply.text for reply in replies} == set(REPLIES)
+        assert {reply.finish_reason for reply in replies} == {"stop"}
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        asked = tokenizer.apply_chat_template(MESSAGES, add_generation_prompt=True, enable_thinking=False)
+        for reply in replies:
+            assert reply.prompt_tokens == len(asked["input_ids"])
+            assert reply.reply_tokens == len(tokenizer(reply.text)["input_ids"]) + 1  # its end; no padding
+            assert reply.seconds > 0
+        assert (model.model, model.revision) == (str(folder), None)
+
+    def test_the_same_seed_gives_the_same_replies(self, model):
+        assert texts(model, 8) == texts(model, 8)
+        assert texts(model, 8) != texts(model, 8, Sampling(max_new_tokens=60, seed=1))
+        assert texts(model, 8) != texts(model, 8, first=8)
+
+    def test_temperature_0_takes_the_most_probable_reply(self, model):
+        assert len(set(texts(model, 2, Sampling(temperature=0, max_new_tokens=60)))) == 1
+
+    def test_a_reply_that_reaches_the_limit_is_cut(self, model):
+        for reply in model.ask(MESSAGES, 2, Sampling(max_new_tokens=5)):
+            assert (reply.finish_reason, reply.reply_tokens) == ("length", 5)
+            assert reply.text
+            assert any(whole.startswith(reply.text) for whole in REPLIES)
+
+    def test_the_speed_is_shown(self, model, capsys):
+        texts(model, 2)
+        out, err = capsys.readouterr()
+        assert re.fullmatch(r"2 replies, \d+ tokens, \d+\.\d s, \d+\.\d tokens/s\n", err)
+        assert out == ""
+
+    def test_a_terminal_shows_it_on_the_way(self, model, capsys, monkeypatch):
+        clock = iter(range(1000))
+        monkeypatch.setattr("local_llm.models.transformers_model.time.perf_counter", lambda: float(next(clock)))
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+        texts(model, 2)
+        *on_the_way, _ = capsys.readouterr().err.split("\r")[1:]
+        counts = [int(re.match(r"2 replies, (\d+) tokens", line)[1]) for line in on_the_way]
+        assert counts == [2 * step for step in range(1, len(counts) + 1)]
+        assert len(counts) > 5
+
+    def test_a_model_without_a_chat_template_or_padding_gets_the_plain_text(self, folder, tmp_path):
+        plain = shutil.copytree(folder, tmp_path / "plain")
+        (plain / "chat_template.jinja").unlink()
+        settings = json.loads((plain / "tokenizer_config.json").read_text())
+        del settings["pad_token"]
+        (plain / "tokenizer_config.json").write_text(json.dumps(settings))
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        template = tokenizer.apply_chat_template(MESSAGES, add_generation_prompt=True, tokenize=False)
+        head, tail = template.split(PROMPT)
+        messages = [{"role": "system", "content": "no"}, {"role": "user", "content": template}]
+        model = TransformersModel(str(plain))
+        reply, _ = model.ask(messages, 2, SAMPLING)
+        assert reply.prompt_tokens == len(tokenizer("no\n\n" + head + PROMPT + tail)["input_ids"])
+        assert reply.reply_tokens > 0
+
+    def test_a_model_that_also_sees_answers_text(self, folder, tmp_path):
+        language = transformers.AutoConfig.from_pretrained(folder)
+        vision = transformers.CLIPVisionConfig(
+            hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, image_size=8, patch_size=4
+        )
+        config = transformers.LlavaConfig(text_config=language, vision_config=vision, image_token_index=0)
+        transformers.LlavaForConditionalGeneration(config).save_pretrained(tmp_path)
+        transformers.AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path)
+        model = TransformersModel(str(tmp_path))
+        assert type(model._model).__name__ == "LlavaForConditionalGeneration"
+        assert [reply.reply_tokens for reply in model.ask(MESSAGES, 2, Sampling(max_new_tokens=4))] == [4, 4]
+
+    def test_what_the_template_refuses_is_an_error(self, folder, tmp_path):
+        strict = shutil.copytree(folder, tmp_path / "strict")
+        (strict / "chat_template.jinja").write_text("{{ raise_exception('roles must alternate') }}")
+        with pytest.raises(ModelError, match="roles must alternate"):
+            texts(TransformersModel(str(strict)))
+
+    def test_a_prompt_beyond_the_context_is_an_error(self, model):
+        with pytest.raises(ModelError, match=r"the prompt has .* tokens, more than"):
+            list(model.ask([{"role": "user", "content": "x y z " * 3000}], 1, SAMPLING))
+
+
+class TestThinking:
+    def test_within_the_budget_thoughts_are_left_alone(self, thinker):
+        (reply,) = thinker.ask(MESSAGES, 1, Sampling(max_new_tokens=50, thinking=200))
+        assert reply.text == THOUGHT
+        assert reply.finish_reason == "stop"
+
+    def test_when_the_budget_is_spent_they_are_closed(self, thinker):
+        tokenizer = thinker._tokenizer
+        for reply in thinker.ask(MESSAGES, 3, Sampling(max_new_tokens=50, thinking=6)):
+            thought, closed, _ = reply.text.partition("</think>")
+            assert closed
+            assert THOUGHT.startswith(thought)
+            assert len(tokenizer(thought)["input_ids"]) == 6
+            assert reply.reply_tokens <= 56
+
+    def test_a_model_that_does_not_think_is_left_alone(self, model):
+        (reply,) = model.ask(MESSAGES, 1, Sampling(max_new_tokens=50, thinking=6))
+        assert "</think>" not in reply.text
+
+    def test_without_a_budget_the_template_is_asked_not_to_think(self, thinker):
+        asked, unasked = (thinker._encode(MESSAGES, thinking)["input_ids"][0] for thinking in (True, False))
+        assert "<think>" not in thinker._tokenizer.decode(asked)
+        assert "<think>\n\n</think>" in thinker._tokenizer.decode(unasked)
+
+
+class TestSchema:
+    SCHEMA = {  # noqa: RUF012
+        "type": "object",
+        "properties": {
+            "gain": {"type": "number", "minimum": 0, "maximum": 3},
+            "hold": {"type": "array", "items": {"type": "boolean"}, "minItems": 1, "maxItems": 4},
+        },
+        "required": ["gain", "hold"],
+        "additionalProperties": False,
+    }
+
+    def test_with_llguidance_every_reply_obeys(self, model):
+        sampling = Sampling(temperature=1.5, top_p=1.0, max_new_tokens=300, thinking=50)
+        replies = list(model.ask(MESSAGES, 16, sampling, self.SCHEMA))
+        finished = [json.loads(reply.text) for reply in replies if reply.finish_reason == "stop"]
+        assert len(finished) > 8
+        for value in finished:
+            assert set(value) == {"gain", "hold"}
+            assert 0 <= value["gain"] <= 3
+            assert all(isinstance(held, bool) for held in value["hold"])
+
+    def test_a_schema_that_llguidance_cannot_follow_is_an_error(self, model):
+        with pytest.raises(ModelError, match=r"cannot follow the schema: .*nonsense"):
+            texts(model, schema={"type": "nonsense"})
+
+    def test_without_llguidance_the_reply_is_free(self, model, monkeypatch):
+        monkeypatch.setitem(sys.modules, "llguidance", None)
+        assert set(texts(model, schema=self.SCHEMA)) <= set(REPLIES)
+
+
+def out_of_memory(most):
+    """Returns a generate that fails above a number of rows, as a full GPU would, and the rows it was asked for."""
+    rows = []
+
+    def generate(self, *, num_return_sequences, **kwargs):
+        rows.append(num_return_sequences)
+        if num_return_sequences > most:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
+        return transformers.GenerationMixin.generate(self, num_return_sequences=num_return_sequences, **kwargs)
+
+    return generate, rows
+
+
+class TestMemory:
+    def test_a_batch_that_does_not_fit_is_halved(self, model, monkeypatch):
+        generate, rows = out_of_memory(most=2)
+        monkeypatch.setattr(transformers.Qwen3ForCausalLM, "generate", generate)
+        assert set(texts(model, 7)) <= set(REPLIES)
+        assert rows == [7, 4, 2, 2, 2, 1]
+
+    def test_at_a_single_reply_the_error_says_what_to_do(self, model, monkeypatch):
+        generate, rows = out_of_memory(most=0)
+        monkeypatch.setattr(transformers.Qwen3ForCausalLM, "generate", generate)
+        with pytest.raises(ModelError, match=r"smaller model, --quantization 4bit, or fewer and shorter candidates"):
+            texts(model, 4)
+        assert rows == [4, 2, 1]
+
+    def test_replies_before_that_are_kept(self, model, monkeypatch):
+        generate, rows = out_of_memory(most=2)
+
+        def ever_less(self, **kwargs):
+            if len(rows) > 2:
+                raise MemoryError
+            return generate(self, **kwargs)
+
+        monkeypatch.setattr(transformers.Qwen3ForCausalLM, "generate", ever_less)
+        replies = []
+        with pytest.raises(ModelError, match="runs out of memory"):
+            replies.extend(model.ask(MESSAGES, 8, SAMPLING))
+        assert len(replies) == 2
+
+    def test_the_cpu_says_it_in_other_words(self, model, monkeypatch):
+        def generate(self, **_):
+            return torch.empty(2**60)
+
+        monkeypatch.setattr(transformers.Qwen3ForCausalLM, "generate", generate)
+        with pytest.raises(ModelError, match="runs out of memory at a single reply"):
+            texts(model)
+
+    def test_another_error_is_not_taken_for_it(self, model, monkeypatch):
+        def generate(self, **_):
+            raise RuntimeError("expected scalar type Half")
+
+        monkeypatch.setattr(transformers.Qwen3ForCausalLM, "generate", generate)
+        with pytest.raises(RuntimeError, match="scalar type"):
+            texts(model)
+
+
+class TestLoading:
+    def test_a_missing_folder(self, tmp_path):
+        with pytest.raises(ModelError, match=r"cannot load .*missing(.|\n)*There is no such folder"):
+            TransformersModel(str(tmp_path / "missing"))
+
+    def test_a_folder_that_holds_no_model(self, tmp_path):
+        with pytest.raises(ModelError, match="The folder must hold config"):
+            TransformersModel(str(tmp_path))
+
+    @pytest.mark.parametrize("name", ["Qwen/no-such-model", "no model"])
+    def test_a_name_that_was_not_downloaded(self, name):
+        with pytest.raises(ModelError, match=rf"hf download {name}(.|\n)*HF_HUB_OFFLINE"):
+            TransformersModel(name)
+
+    @pytest.mark.parametrize("file", ["model.safetensors", "config.json", "tokenizer.json"])
+    def test_a_broken_file(self, folder, tmp_path, file):
+        broken = shutil.copytree(folder, tmp_path / "broken")
+        (broken / file).write_bytes(b"{]")
+        with pytest.raises(ModelError, match="cannot load"):
+            TransformersModel(str(broken))
+
+    def test_code_that_comes_with_a_model_is_never_run(self, folder, tmp_path):
+        trap = shutil.copytree(folder, tmp_path / "trap")
+        config = json.loads((trap / "config.json").read_text())
+        config |= {"model_type": "trap", "auto_map": {"AutoConfig": "trap.Config", "AutoModelForCausalLM": "trap.Model"}}
+        (trap / "config.json").write_text(json.dumps(config))
+        (trap / "trap.py").write_text(f"open({str(tmp_path / 'sprung')!r}, 'w')\n")
+        with pytest.raises(ModelError, match="cannot load"):
+            TransformersModel(str(trap))
+        assert not (tmp_path / "sprung").exists()
+
+    def test_too_little_memory(self, folder, monkeypatch):
+        def from_pretrained(*_, **__):
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+        monkeypatch.setattr(transformers.AutoModelForCausalLM, "from_pretrained", from_pretrained)
+        with pytest.raises(ModelError, match="does not fit into memory: take a smaller model"):
+            TransformersModel(str(folder))
+
+    @pytest.mark.parametrize("library", ["torch", "transformers"])
+    def test_a_missing_library(self, folder, monkeypatch, library):
+        monkeypatch.setitem(sys.modules, library, None)
+        with pytest.raises(ModelError, match=r'pip install -e "\.\[llm\]"'):
+            TransformersModel(str(folder))
+
+    def test_missing_bitsandbytes(self, folder, monkeypatch):
+        monkeypatch.setitem(sys.modules, "bitsandbytes", None)
+        with pytest.raises(ModelError, match="pip install bitsandbytes"):
+            TransformersModel(str(folder), quantization="4bit")
+
+    def test_an_unknown_quantization(self, folder):
+        with pytest.raises(ValueError, match="quantization must be"):
+            TransformersModel(str(folder), quantization="2bit")  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    ("gigabytes", "expected"), [([], 3), ([6], 3), ([8.5], 2), ([12, 12], 1), ([25.7], 1), ([79, 79], 0), ([85.9], 0)]
+)
+def test_the_default_model_fits_the_gpus(monkeypatch, gigabytes, expected):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: len(gigabytes))
+    monkeypatch.setattr(
+        torch.cuda, "get_device_properties", lambda i: SimpleNamespace(total_memory=int(gigabytes[i] * 1e9)), raising=False
+    )
+    assert default_model() == DEFAULT_MODELS[expected][1:]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"temperature": -1}, {"temperature": float("nan")}, {"top_p": 0}, {"max_new_tokens": 0}, {"thinking": -1}]
+)
+def test_settings_outside_their_range_are_refused(wrong):
+    (name,) = wrong
+    with pytest.raises(ValueError, match=f"{name} must be .*, got {wrong[name]}"):
+        Sampling(**wrong)

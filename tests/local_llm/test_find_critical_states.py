@@ -1,0 +1,769 @@
+"""The whole way: from episodes through a model or a recording to a folder that is a table of critical states."""
+
+import dataclasses
+import hashlib
+import json
+import re
+import shutil
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from conftest import Turns
+
+from llmwrappers import CriticalStates, LLMActionOverride, Trajectories
+from llmwrappers.critical_states.function import CriticalFunction
+from llmwrappers.critical_states.guidance import shipped_tables
+from local_llm import find_critical_states as command
+from local_llm.extract import ExtractionError, Truncated
+from local_llm.find_critical_states import Episodes, Settings, Trial, find_critical_states, main
+from local_llm.models.recorded import Recorded
+from local_llm.models.reply import ModelError, Reply, Sampling
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*is out of date.*:DeprecationWarning")
+
+gym.register(
+    "llmwrappers-tests/CriticalTurns-v0", entry_point=Turns, kwargs={"n": 3, "start": 2, "steps": 20}, disable_env_checker=True
+)
+SETTINGS = Settings(episodes=2, states_per_episode=2, token_budget=3000, hit_rate=0.05)
+OPTIONS = ["--episodes", "2", "--states-per-episode", "2", "--token-budget", "3000"]
+
+
+class Scripted:
+    """Answers with given texts, cut off where they end in CUT, and remembers what it was asked."""
+
+    def __init__(self, *texts: str | Exception):
+        self.model, self.revision, self.texts = "scripted", None, list(texts)
+        self.prompts, self.schemas, self.indices = [], [], []
+
+    def ask(self, messages, n, sampling, schema=None, first=0):
+        assert (n, [message["role"] for message in messages]) == (1, ["user"])
+        self.prompts.append(messages[0]["content"])
+        self.schemas.append(schema)
+        self.indices.append(first)
+        text = self.texts.pop(0)
+        if isinstance(text, Exception):
+            raise text
+        yield Reply(text, "length" if text.endswith("CUT") else "stop", 10, 20, 0.5)
+
+
+def answer(key, *entries, **more):
+    return f"I reason.\n```json\n{json.dumps({**more, key: entries})}\n```\n"
+
+
+def entry(episode, step, **more):
+    return {"episode": episode, "step": step, **more}
+
+
+PLACES = [(0, 7), (0, 120), (1, 33)]
+STATES = answer(
+    "critical_states", *(entry(*place, rationale=f"It swings {place}.") for place in reversed(PLACES)), analysis="So."
+)
+ACTIONS = answer("actions", *(entry(*place, reasoning=f"Push {i}.", action=[i - 0.5]) for i, place in enumerate(PLACES)))
+REWARDS = answer("rewards", *(entry(*place, analysis=f"Case {i}.", reward=i / 2 - 0.5) for i, place in enumerate(PLACES)))
+SOURCE = "def critical(obs):\n    return obs[0] < -0.95, [-2.0 * obs[1]], 0.5\n"
+CODE = f"The top matters.\n```python\n{SOURCE}```\n"
+GOOD = (STATES, ACTIONS, REWARDS, CODE)
+
+
+def play(env_id, episodes=3, first_seed=0):
+    """Episodes of random actions."""
+    env = gym.make(env_id)
+    env.action_space.seed(first_seed)
+    observations, actions, rewards, lengths, terminations, finals = [], [], [], [], [], []
+    for seed in range(first_seed, first_seed + episodes):
+        observation, _ = env.reset(seed=seed)
+        lengths.append(0)
+        done = False
+        while not done:
+            action = env.action_space.sample()
+            observations.append(observation)
+            actions.append(action)
+            observation, reward, terminated, truncated, _ = env.step(action)
+            rewards.append(reward)
+            lengths[-1] += 1
+            done = terminated or truncated
+        terminations.append(terminated)
+        finals.append(observation)
+    return Trajectories(
+        env_id,
+        np.array(observations),
+        np.array(actions),
+        np.array(rewards),
+        lengths=np.array(lengths),
+        terminations=np.array(terminations, bool),
+        final_observations=np.array(finals),
+        seeds=np.arange(first_seed, first_seed + episodes),
+    )
+
+
+@pytest.fixture(scope="module")
+def trajectories():
+    return play("Pendulum-v1")
+
+
+@pytest.fixture
+def env():
+    return gym.make("Pendulum-v1")
+
+
+@pytest.fixture
+def saved(tmp_path, trajectories, monkeypatch):
+    """The file of the trajectories, in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    trajectories.save(tmp_path / "trajectories.npz")
+    return tmp_path / "trajectories.npz"
+
+
+def find(trajectories, env, folder, *texts, settings=SETTINGS):
+    backend = Scripted(*texts)
+    table = find_critical_states(trajectories, env, backend, Sampling(), folder, settings)
+    assert backend.texts == []
+    return table, backend
+
+
+def facts(folder):
+    return json.loads((folder / "provenance.json").read_text("utf-8"))
+
+
+class TestTable:
+    def test_good_answers_become_a_table_and_code(self, trajectories, env, tmp_path, capsys):
+        table, _ = find(trajectories, env, tmp_path / "out", *GOOD)
+        folder = tmp_path / "out"
+        rows = [trajectories.episode(episode).start + step for episode, step in PLACES]
+        np.testing.assert_array_equal(table.observations, trajectories.observations[rows].astype(float))
+        assert table.actions.tolist() == [[-0.5], [0.5], [1.5]]
+        assert table.rewards.tolist() == [-0.5, 0.0, 0.5]
+        assert [(note["episode"], note["step"]) for note in table.notes] == PLACES
+        assert table.notes[0] == {
+            "episode": 0,
+            "step": 7,
+            "rationale": "It swings (0, 7).",
+            "reasoning": "Push 0.",
+            "analysis": "Case 0.",
+            "agent_action": trajectories.actions[7].tolist(),
+        }
+        _, held_out = trajectories.split(2)
+        assert table.hit_rate(held_out.observations) == pytest.approx(0.05, abs=0.006)
+        assert table.calibration == {"hit_rate": 0.05, "reached": 0.05, "held_out_steps": 200, "table_episodes": 2}
+        again = CriticalStates.load(folder / "table.json")
+        np.testing.assert_array_equal(again.observations, table.observations)
+        assert (folder / "critical.py").read_text() == SOURCE
+        assert CriticalFunction(SOURCE, env.action_space)(np.array([-1.0, 0.1, 0.0])) == (pytest.approx([-0.2]), 0.5)
+        guided = LLMActionOverride(env, str(folder))
+        guided.reset(seed=0)
+        assert guided.step(env.action_space.sample())[4]["critical"] in (True, False)
+        assert facts(folder)["accepted"] == {"states": 3, "actions": 3, "rewards": 3}
+        assert 0 < facts(folder)["code"]["hit_rate"] < 0.5
+        assert facts(folder)["refused"] == facts(folder)["changed"] == []
+        assert "states: 3 accepted, 0 refused, 0 changed" in capsys.readouterr().out
+        (row,) = json.loads((folder / "ledger.json").read_text())
+        assert (row["calls"], row["prompt_tokens"], row["seconds"]) == (4, 40, 2.0)
+
+    def test_the_exchanges_are_named_with_their_hashes(self, trajectories, env, tmp_path):
+        _, backend = find(trajectories, env, tmp_path, *GOOD)
+        exchanges = facts(tmp_path)["exchanges"]
+        assert [exchange["prompt"] for exchange in exchanges] == [
+            f"prompt-{name}.txt" for name in ("states", "actions", "rewards", "code")
+        ]
+        for exchange, prompt, text, schema in zip(exchanges, backend.prompts, GOOD, backend.schemas, strict=True):
+            assert (tmp_path / exchange["prompt"]).read_bytes() == prompt.encode()
+            assert (tmp_path / exchange["reply"]).read_bytes() == text.encode()
+            assert exchange["prompt_sha256"] == hashlib.sha256(prompt.encode()).hexdigest()
+            assert exchange["reply_sha256"] == hashlib.sha256(text.encode()).hexdigest()
+            assert exchange["schema"] == schema
+        assert backend.schemas[3] is None
+
+    def test_discrete_actions(self, tmp_path):
+        trajectories, env = play("llmwrappers-tests/CriticalTurns-v0"), gym.make("llmwrappers-tests/CriticalTurns-v0")
+        actions = answer("actions", entry(0, 5, action=4), entry(1, 6, action=5))
+        texts = [
+            answer("critical_states", entry(0, 5), entry(1, 6)),
+            actions,
+            answer("rewards", entry(0, 5, reward=1)),
+            "```python\ndef critical(obs):\n    return 0.2 < obs[0] < 0.4, 3, -1.0\n```",
+        ]
+        table, backend = find(trajectories, env, tmp_path, *texts)
+        assert table.actions.tolist() == [4]
+        assert table.is_discrete
+        reasons = [note["reason"] for note in facts(tmp_path)["refused"]]
+        assert reasons == [
+            "action must be one of 3 integers from 2 on, got 5",
+            "the critical state is left out, because it has no usable entry",
+        ]
+        assert backend.schemas[1]["properties"]["actions"]["items"]["properties"]["action"] == {
+            "type": "integer",
+            "minimum": 2,
+            "maximum": 4,
+        }
+        assert "one of the 3 integers from 2 on" in backend.prompts[1]
+
+    def test_the_same_answers_give_the_same_bytes(self, trajectories, env, tmp_path):
+        for name in "ab":
+            find(trajectories, env, tmp_path / name, *GOOD)
+        names = sorted(path.name for path in (tmp_path / "a").iterdir())
+        assert len(names) == 12
+        for name in names:
+            assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+class TestPrompts:
+    def test_each_prompt_stands_alone(self, trajectories, env, tmp_path):
+        _, backend = find(trajectories, env, tmp_path, *GOOD)
+        for prompt in backend.prompts:
+            assert "environment `Pendulum-v1`" in prompt
+            assert "The goal: swing the pendulum up" in prompt
+            assert "## Rewards" in prompt  # of the documentation
+            assert "angular velocity [rad/s]" in prompt  # of the legend
+            assert not re.search(r"<<|>>|\{[a-z_]+\}|None", prompt)
+        states, actions, rewards, code = backend.prompts
+        assert "episode 0, step 0 to 199; episode 1, step 0 to 199" in states
+        assert "Name 1 to 2 states for each episode" in states
+        for prompt in (actions, rewards):
+            assert prompt.count("\n--> step ") == 3
+            assert "\nstep 32: " in prompt
+            assert "\nAt step 33: cos(theta) = " in prompt
+            assert "\nEpisode 1: 200 steps, return " in prompt
+            assert "It swings (1, 33)." in prompt
+        assert "a list of length 1: numbers in the order of the entries of the action, each in [-2, 2]" in actions
+        assert "Suggested action: [0.5]. Push 1." in rewards
+        assert "Push" not in actions
+        assert "Reward for being here: 0.5. Case 2." in code
+        assert f"obs = {[float(f'{x:.3g}') for x in trajectories.observations[120]]}" in code
+        assert "true in about 5% of the agent's steps" in code
+
+    def test_the_example_of_each_format_passes_its_own_schema(self, trajectories, env, tmp_path):
+        _, backend = find(trajectories, env, tmp_path, *GOOD)
+        for prompt, schema in zip(backend.prompts[:3], backend.schemas[:3], strict=True):
+            (example,) = re.findall(r"```json\n(\{.*?\n\})\n```", prompt, re.DOTALL)
+            value = json.loads(example)
+            assert list(value) == schema["required"]
+            key = schema["required"][-1]
+            item = schema["properties"][key]["items"]
+            assert list(value[key][0]) == item["required"] == list(item["properties"])
+
+    def test_more_budget_shows_more(self, trajectories, env):
+        few, many = (
+            Episodes(trajectories, env, Settings(2, 2, budget)).states_prompt().count("\nstep ") for budget in (1000, 4000)
+        )
+        assert 5 < few < many <= 400
+
+    @pytest.mark.parametrize("env_id", ["Hopper-v4", "CartPole-v1"])
+    def test_other_environments_have_prompts(self, env_id):
+        prompt = Episodes(play(env_id), gym.make(env_id), Settings(2, 2, 2000)).states_prompt()
+        assert f"environment `{env_id}`" in prompt
+        assert ("torso height" in prompt) == (env_id == "Hopper-v4")
+        assert len(prompt) / 3 < 2000 + 6000
+
+
+class TestBadAnswers:
+    def test_entries_are_refused_one_by_one_and_kept_with_the_reason(self, trajectories, env, tmp_path, capsys):
+        states = [entry(0, 7), entry(5, 0), entry(0, 200), entry(0, -1), entry("0", 7.0), "x", {"step": 3}, entry(1, 2),
+                  entry(0, 9), entry(0, 10), entry(1, 3), entry(True, 4), entry(1, 4.5)]  # fmt: skip
+        actions = [entry(0, 7, action=[9]), entry(0, 9, action=[1, 2]), entry(1, 2, action=["0.25"]),
+                   entry(1, 3, action=[float("nan")]), entry(1, 4, action=[1]), entry(1, 2, action=[1])]  # fmt: skip
+        rewards = [entry(0, 7, reward=1.5), entry(1, 2, reward="-1")]
+        texts = [answer("critical_states", *states), answer("actions", *actions), answer("rewards", *rewards), CODE]
+        table, _ = find(trajectories, env, tmp_path, *texts)
+        assert [(note["episode"], note["step"]) for note in table.notes] == [(1, 2)]
+        assert (table.actions.tolist(), table.rewards.tolist()) == ([[0.25]], [-1.0])
+        kept = facts(tmp_path)
+        assert [(note["answer"], note["reason"]) for note in kept["refused"]] == [
+            ("states", "there is no episode 5; 0 to 1 were shown"),
+            ("states", "episode 0 has no step 200; it has 0 to 199"),
+            ("states", "episode 0 has no step -1; it has 0 to 199"),
+            ("states", "it is no JSON object"),
+            ("states", "episode must be a finite number, got 'None'"),
+            ("states", "at most 2 states were asked for in an episode"),
+            ("states", "episode must be a finite number, got 'True'"),
+            ("states", "step must be a whole number, got 4.5"),
+            ("actions", "action must be 1 numbers, got [1, 2]"),
+            ("actions", "each entry of action must be a finite number, got 'nan'"),
+            ("actions", "episode 1, step 4 is none of the critical states that were given"),
+            ("actions", "the critical state is left out, because it has no usable entry"),
+            ("actions", "the critical state is left out, because it has no usable entry"),
+            ("rewards", "reward must lie in [-1, 1], got 1.5"),
+            ("rewards", "the critical state is left out, because it has no usable entry"),
+        ]
+        assert [note["entry"] for note in kept["refused"]][9] == entry(1, 3, action=["NaN"])
+        assert [(note["answer"], note["entry"], note["reason"]) for note in kept["changed"]] == [
+            ("states", entry("0", 7.0), "merged with the first entry for this state, which stands"),
+            ("actions", entry(0, 7, action=[9]), "action clipped to [2.0]"),
+            ("actions", entry(1, 2, action=[1]), "merged with the first entry for this state, which stands"),
+        ]
+        out = capsys.readouterr().out
+        assert "states: 4 accepted, 8 refused, 1 changed" in out
+        assert "rewards: 1 accepted, 2 refused, 0 changed" in out
+        assert '  refused {"episode": 0, "step": 7, "reward": 1.5}: reward must lie in [-1, 1], got 1.5' in out
+
+    def test_what_is_wrong_goes_back_and_the_retry_counts(self, trajectories, env, tmp_path):
+        broken = ACTIONS.replace("0.5", "1/2")
+        table, backend = find(trajectories, env, tmp_path, STATES[:70] + "CUT", STATES, broken, "No.", ACTIONS, REWARDS, CODE)
+        assert len(table) == 3
+        states, shorter, actions, second, third, *_ = backend.prompts
+        assert shorter.startswith(f"{states}\n\nYour reply reached the limit")
+        assert "CUT" not in shorter
+        assert second.startswith(
+            f"{actions}\n\n# Your last reply, which cannot be used\n{broken}\n\n# What is wrong with it\nYour JSON"
+        )
+        assert "1/2' is no number" in second
+        assert third.startswith(f"{actions}\n\n# Your last reply, which cannot be used\nNo.\n")
+        assert broken not in third
+        kept = facts(tmp_path)["exchanges"]
+        assert [exchange["reply"] for exchange in kept] == [
+            "reply-states.md",
+            "reply-states-retry-1.md",
+            "reply-actions.md",
+            "reply-actions-retry-1.md",
+            "reply-actions-retry-2.md",
+            "reply-rewards.md",
+            "reply-code.md",
+        ]
+        assert ["refused" in exchange for exchange in kept] == [True, False, True, True, False, False, False]
+        assert kept[0]["finish_reason"] == "length"
+
+    def test_a_repaired_answer_is_marked(self, trajectories, env, tmp_path):
+        find(trajectories, env, tmp_path, STATES, ACTIONS.replace("}]", "},]"), REWARDS, CODE)
+        assert [exchange.get("repaired") for exchange in facts(tmp_path)["exchanges"]] == [False, True, False, None]
+
+    def test_an_answer_without_one_usable_entry_goes_back_with_the_reasons(self, trajectories, env, tmp_path):
+        useless = answer("rewards", *(entry(*place, reward=3) for place in PLACES))
+        _, backend = find(trajectories, env, tmp_path, STATES, ACTIONS, useless, answer("rewards"), REWARDS, CODE)
+        assert "None of your entries can be used: reward must lie in [-1, 1], got 3. Reply with one JSON" in backend.prompts[3]
+        assert "None of your entries can be used: the list is empty." in backend.prompts[4]
+        assert facts(tmp_path)["refused"] == []
+
+    def test_after_two_retries_it_ends_and_every_reply_is_kept(self, trajectories, env, tmp_path):
+        with pytest.raises(ExtractionError, match='No JSON object has the key "actions"'):
+            find(trajectories, env, tmp_path, STATES, "a", "b", "c")
+        assert [(tmp_path / f"reply-actions{suffix}.md").read_text() for suffix in ("", "-retry-1", "-retry-2")] == [
+            "a",
+            "b",
+            "c",
+        ]
+        assert not (tmp_path / "table.json").exists()
+
+    def test_the_same_question_asks_for_another_reply(self, trajectories, env, tmp_path):
+        backend = Scripted(*["x CUT"] * 3)
+        with pytest.raises(Truncated):
+            find_critical_states(trajectories, env, backend, Sampling(), tmp_path, SETTINGS)
+        assert backend.prompts[1] == backend.prompts[2] != backend.prompts[0]
+        assert backend.indices == [0, 0, 1]
+
+    @pytest.mark.parametrize(
+        ("code", "reason"),
+        [
+            ("import os\ndef critical(obs):\n    return True, [os.getpid()], 0.0", "line 1: import of 'os'"),
+            ("def critical(obs):\n    return obs[0] > 0.9, [0.0, 1.0], 0.0", "the action must have 1 numbers"),
+            ("def critical(obs):\n    return obs[0] > 0.9, [0.0], 2.0", r"the reward must lie in \[-1, 1\]"),
+            ("def critical(obs):\n    return obs[0] > 5.0, [0.0], 0.0", "it is true in 0.00% of the agent's steps"),
+            ("def critical(obs):\n    return True, [0.0], 0.0", "it is true in 100.00% of the agent's steps"),
+            ("def critical(obs):\n    return obs[0] > 0", "it fails"),
+            ("def policy(obs):\n    return obs", "contains no Python code that defines critical"),
+        ],
+    )
+    def test_code_is_refused_and_the_reason_goes_back(self, trajectories, env, tmp_path, code, reason):
+        _, backend = find(trajectories, env, tmp_path, STATES, ACTIONS, REWARDS, f"```python\n{code}\n```", CODE)
+        assert re.search(reason, backend.prompts[4].partition("# What is wrong with it")[2])
+        assert backend.prompts[4].endswith(
+            "defines critical(obs), with the imports and helpers it needs and no example of its use."
+        )
+        assert (tmp_path / "critical.py").read_text() == SOURCE
+
+    def test_without_code_the_table_stands(self, trajectories, env, tmp_path, capsys):
+        bad = "```python\nimport os\ndef critical(obs):\n    return True, [0.0], 0.0\n```"
+        table, _ = find(trajectories, env, tmp_path, STATES, ACTIONS, REWARDS, bad, bad, bad)
+        assert len(CriticalStates.load(tmp_path / "table.json")) == len(table) == 3
+        assert not (tmp_path / "critical.py").exists()
+        assert "import of 'os'" in facts(tmp_path)["code"]["refused"]
+        assert len(facts(tmp_path)["exchanges"]) == 6
+        assert "code: none, the table stands without it: line 1: import of 'os'" in capsys.readouterr().out
+
+    def test_a_model_that_fails_at_the_code_leaves_a_table(self, trajectories, env, tmp_path):
+        with pytest.raises(ModelError, match="gone"):
+            find(trajectories, env, tmp_path, STATES, ACTIONS, REWARDS, ModelError("gone"))
+        assert (tmp_path / "table.json").exists()
+        assert facts(tmp_path)["code"] == {"refused": "not asked for yet"}
+
+
+HISTORY = (STATES[:90] + "CUT", STATES[:70] + "CUT", STATES.replace("\n", "\r\n"), "No.", ACTIONS, REWARDS, "No code.", CODE)
+
+
+class TestReplay:
+    @pytest.fixture
+    def folder(self, saved, trajectories, env):
+        """A table as it is shipped, with a history of retries."""
+        folder = saved.parent / "shipped" / "Pendulum-v1"
+        find(trajectories, env, folder, *HISTORY)
+        shutil.move(saved, folder)
+        return folder
+
+    def same(self, folder, output):
+        names = {path.name for path in folder.iterdir()} - {"trajectories.npz", "provenance.json", "ledger.json"}
+        assert len(names) == 18
+        assert names | {"provenance.json", "ledger.json"} == {path.name for path in output.iterdir()}
+        for name in names:
+            assert (output / name).read_bytes() == (folder / name).read_bytes()
+
+    def test_a_folder_is_rebuilt_byte_for_byte(self, folder, tmp_path, capsys):
+        assert main(["--replay", str(folder), "--output", "again"]) == 0
+        self.same(folder, tmp_path / "again")
+        assert "byte for byte" in capsys.readouterr().out
+        old, new = facts(folder), facts(tmp_path / "again")
+        for key in ("exchanges", "table", "code", "settings", "trajectories", "model", "refused", "changed"):
+            assert old[key] == new[key]
+        assert all(row["replayed"] for row in json.loads((tmp_path / "again" / "ledger.json").read_text()))
+        assert main(["--replay", "again"]) == 1  # it holds no trajectories
+        shutil.copy(folder / "trajectories.npz", "again")
+        assert main(["--replay", "again", "--output", "again"]) == 1
+        assert "is where the recorded replies are" in capsys.readouterr().err
+        assert main(["--replay", "again", "--output", "third"]) == 0
+        self.same(folder, tmp_path / "third")
+
+    def test_replay_alone_rebuilds_all_that_is_shipped(self, folder, tmp_path, monkeypatch, capsys):
+        monkeypatch.setattr(command, "SHIPPED", folder.parent)
+        shutil.copytree(folder, folder.with_name("Another-v1"))
+        assert main(["--replay", "--env-id", "Pendulum-v1"]) == 0
+        self.same(folder, tmp_path / "tables" / "Pendulum-v1")
+        assert not (tmp_path / "tables" / "Another-v1").exists()
+        assert main(["--replay"]) == 0
+        self.same(folder, tmp_path / "tables" / "Another-v1")
+        assert main(["--replay", "--env-id", "Hopper-v4"]) == 1
+        assert main(["--replay", "--output", "x"]) == 1
+        errors = capsys.readouterr().err
+        assert "no table is shipped for Hopper-v4" in errors
+        assert "--output is one folder; name one table with --env-id" in errors
+
+    def test_shipped_replies_answer_new_trajectories_of_the_same_episodes(self, folder, tmp_path):
+        shutil.copy(folder / "trajectories.npz", "mine.npz")
+        assert main(["--trajectories", "mine.npz", "--replay", str(folder), *OPTIONS, "--output", "out"]) == 0
+        self.same(folder, tmp_path / "out")
+        assert "--trajectories mine.npz" in facts(tmp_path / "out")["command"]
+
+    @pytest.mark.parametrize(
+        ("name", "old", "new", "message"),
+        [
+            ("table.json", b"-0.5", b"-0.4", "table.json is not what"),
+            ("critical.py", b"0.95", b"0.94", "critical.py is not what"),
+            ("reply-rewards.md", b"Case 0", b"Case 9", "reply-rewards.md is not the file that provenance.json describes"),
+            ("prompt-code.txt", b"pure", b"fine", "prompt-code.txt is not the file that provenance.json describes"),
+            ("provenance.json", b'"states_per_episode": 2', b'"states_per_episode": 3', "no reply to this prompt is recorded"),
+            ("provenance.json", b'"settings"', b'"setting"', "holds no table that can be rebuilt: KeyError"),
+            ("provenance.json", b'"reply-code.md"', b'"../reply-code.md"', "is no file in this folder"),
+            ("provenance.json", b'"length"', b'"short"', "finish_reason is 'short'"),
+        ],
+    )
+    def test_what_was_changed_is_named(self, folder, capsys, name, old, new, message):
+        data = (folder / name).read_bytes()
+        assert old in data
+        (folder / name).write_bytes(data.replace(old, new, 1))
+        assert main(["--replay", str(folder), "--output", "again"]) == 1
+        assert message in capsys.readouterr().err
+
+
+class TestCommand:
+    def run(self, monkeypatch, backend, *arguments):
+        monkeypatch.setattr(command, "make_backend", lambda args: backend)
+        return main(["--trajectories", "trajectories.npz", *OPTIONS, *arguments])
+
+    def test_a_model_is_asked_and_the_table_named(self, saved, monkeypatch, capsys):
+        assert self.run(monkeypatch, Scripted(*GOOD), "--hit-rate", "0.1", "--seed", "3") == 0
+        folder = saved.parent / "tables" / "Pendulum-v1"
+        assert CriticalStates.load(folder / "table.json").calibration["hit_rate"] == 0.1
+        assert facts(folder)["sampling"]["seed"] == 3
+        assert facts(folder)["settings"]["hit_rate"] == 0.1
+        assert "--critical-states tables/Pendulum-v1" in capsys.readouterr().out
+
+    def test_an_environment_that_a_module_registers(self, saved, monkeypatch, capsys):
+        trajectories = Trajectories.load("trajectories.npz")
+        dataclasses.replace(trajectories, env_id="gymnasium:Pendulum-v1").save("trajectories.npz")
+        assert self.run(monkeypatch, Scripted(*GOOD)) == 0
+        table = CriticalStates.load(saved.parent / "tables" / "gymnasium-Pendulum-v1" / "table.json")
+        table.require_fits(gym.make("gymnasium:Pendulum-v1"))
+        assert "--env-id gymnasium:Pendulum-v1" in capsys.readouterr().out
+
+    def test_what_came_is_recorded_and_the_same_command_goes_on(self, saved, monkeypatch, capsys):
+        backend = Scripted(*GOOD[:2], ModelError("the server is down"))
+        assert self.run(monkeypatch, Recorded(backend, "recordings"), "--recordings", "recordings") == 1
+        assert "the server is down" in capsys.readouterr().err
+        backend = Scripted(*GOOD[2:])
+        assert self.run(monkeypatch, Recorded(backend, "recordings"), "--recordings", "recordings") == 0
+        assert len(backend.prompts) == 2
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ([], "--trajectories is needed"),
+            (["--trajectories", "missing.npz"], "missing.npz"),
+            (
+                ["--trajectories", "trajectories.npz", "--env-id", "Acrobot-v1"],
+                "the trajectories are of Pendulum-v1, got the environment",
+            ),
+            (["--trajectories", "trajectories.npz", "--episodes", "3"], "episodes must be less than the 3 of the trajectories"),
+            (
+                ["--trajectories", "trajectories.npz", "--episodes", "2", "--token-budget", "5"],
+                "token_budget 5, for 2 episodes 2 each: token_budget must be at least",
+            ),
+            (["--trajectories", "trajectories.npz", "--replay", *OPTIONS], "no replies are shipped for Pendulum-v1"),
+            (["--trajectories", "trajectories.npz", "--replay", "none", *OPTIONS], "--replay: no folder none"),
+            (
+                ["--trajectories", "trajectories.npz", "--output", ".", *OPTIONS],
+                "is not empty, and not an output of this command",
+            ),
+            (["--replay", "none"], "none holds no table that can be rebuilt: FileNotFoundError"),
+        ],
+    )
+    def test_bad_input_says_why_and_ends_with_1(self, saved, monkeypatch, capsys, arguments, message):
+        monkeypatch.setattr(command, "SHIPPED", saved.parent / "nothing")
+        assert main(arguments) == 1
+        assert message in capsys.readouterr().err
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["--episodes", "0"], "episodes must be at least 1, got 0"),
+            (["--hit-rate", "1"], "hit_rate must lie in (0, 1), got 1.0"),
+            (["--rounds", "3"], "rounds must be 1 or 2, got 3"),
+            (["--round-timesteps", "0"], "round_timesteps must be at least 1, got 0"),
+            (["--temperature", "-1"], "temperature must be finite and at least 0, got -1.0"),
+        ],
+    )
+    def test_wrong_arguments_end_with_2(self, capsys, arguments, message):
+        with pytest.raises(SystemExit, match="2"):
+            main(arguments)
+        assert message in capsys.readouterr().err
+
+    def test_another_output_is_left_alone(self, saved, monkeypatch, capsys):
+        assert self.run(monkeypatch, Scripted(*GOOD), "--output", "out") == 0
+        table = (saved.parent / "out" / "table.json").read_bytes()
+        backend = Scripted(*GOOD)
+        assert self.run(monkeypatch, backend, "--output", "out", "--token-budget", "2500") == 1
+        assert "holds the critical states of another prompt" in capsys.readouterr().err
+        assert self.run(monkeypatch, backend, "--output", "out", "--recording", "off") == 1
+        assert "holds reply-actions.md, and nothing is recorded; name another folder" in capsys.readouterr().err
+        assert backend.prompts == []
+        assert (saved.parent / "out" / "table.json").read_bytes() == table
+
+
+# What ultra_round.md is answered with: other states, and entries to keep.
+PLACES_2 = [(0, 11), (1, 150)]
+STATES_2 = answer("critical_states", *(entry(*place, rationale=f"It stalls {place}.") for place in PLACES_2), analysis="So.")
+ACTIONS_2 = answer("actions", *(entry(*place, reasoning="Pull.", action=[-1.0]) for place in PLACES_2))
+REWARDS_2 = answer("rewards", *(entry(*place, analysis="Slow.", reward=-0.25) for place in PLACES_2))
+SOURCE_2 = SOURCE.replace("obs[0] < -0.95", "abs(obs[2]) < 0.5")
+ROUND_2 = (STATES_2, ACTIONS_2, REWARDS_2, CODE.replace(SOURCE, SOURCE_2))
+
+
+def row(number, fired, withheld, advantage=None, low=None, high=None, silent=False):
+    return {
+        "entry": number, "fired": fired, "withheld": withheld, "advantage": advantage, "low": low, "high": high,
+        "silent": silent,
+    }  # fmt: skip
+
+
+class TestSecondRound:
+    ROUNDS = dataclasses.replace(SETTINGS, rounds=2, round_timesteps=50_000)
+    HARMED = row(0, 40, 12, -3.0, -5.0, -1.0, True)
+    HELPED = row(2, 30, 31, 2.0, 0.5, 3.5)
+
+    def find(self, trajectories, env, folder, rows, *texts):
+        """Finds with a trial that gave these rows and other episodes."""
+        tried = []
+
+        def try_table(path):
+            tried.append((path.name, path.read_bytes()))
+            return Trial(rows, play("Pendulum-v1", first_seed=50))
+
+        backend = Scripted(*texts)
+        table = find_critical_states(trajectories, env, backend, Sampling(), folder, self.ROUNDS, try_table=try_table)
+        assert backend.texts == []
+        assert tried == [("table-1.json", (folder / "table-1.json").read_bytes())]
+        return table, backend
+
+    def test_the_second_answer_becomes_the_table_and_the_first_is_kept_beside_it(self, trajectories, env, tmp_path):
+        first, _ = find(trajectories, env, tmp_path / "one", *GOOD)
+        rows = [self.HARMED, row(1, 0, 0), row(2, 3, 2, 0.75)]
+        table, _ = self.find(trajectories, env, tmp_path / "two", rows, *GOOD, *ROUND_2)
+        for old, new in (("table.json", "table-1.json"), ("critical.py", "critical-1.py")):
+            assert (tmp_path / "one" / old).read_bytes() == (tmp_path / "two" / new).read_bytes()
+        for path in (tmp_path / "one").glob("*-*"):  # prompts and replies
+            assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
+        later = play("Pendulum-v1", first_seed=50)
+        expected = [later.observations[later.episode(episode).start + step] for episode, step in PLACES_2]
+        np.testing.assert_array_equal(table.observations, np.array(expected, float))
+        assert table.actions.tolist() == [[-1.0], [-1.0]]
+        assert table.rewards.tolist() == [-0.25, -0.25]
+        assert table.hit_rate(later.split(2)[1].observations) == pytest.approx(0.05, abs=0.006)
+        assert (tmp_path / "two" / "critical.py").read_text() == SOURCE_2
+        assert json.loads((tmp_path / "two" / "entries.json").read_text()) == rows
+        kept = facts(tmp_path / "two")
+        names = [f"prompt-{name}{suffix}.txt" for suffix in ("", "-2") for name in ("states", "actions", "rewards", "code")]
+        assert [exchange["prompt"] for exchange in kept["exchanges"]] == names
+        assert kept["accepted"] == {
+            "states": 3, "actions": 3, "rewards": 3, "states-2": 2, "actions-2": 2, "rewards-2": 2
+        }  # fmt: skip
+        assert kept["first_round"] == {key: facts(tmp_path / "one")[key] for key in ("table", "code")}
+        assert len(first) == kept["first_round"]["table"]["states"] == 3
+
+    def test_the_prompt_tells_what_each_entry_was_worth_and_what_the_agent_does_now(self, trajectories, env, tmp_path):
+        rows = [self.HARMED, row(1, 3, 2, 0.75), self.HELPED]
+        keep = STATES_2.replace('"analysis"', '"keep": [], "analysis"')
+        _, backend = self.find(trajectories, env, tmp_path, rows, *GOOD, keep, *ROUND_2[1:])
+        prompt = backend.prompts[4]
+        assert not re.search(r"<<|>>|\{[a-z_]+\}|None", prompt)
+        assert "went on learning for 50 000 steps" in prompt
+        later = play("Pendulum-v1", first_seed=50)
+        before, now = (f"{x.returns.mean():,.0f}".replace(",", " ") for x in (trajectories, later))
+        assert f"returned {before} on average; now {now}" in prompt
+        told = prompt.partition("# What came of your entries")[2]
+        assert told.count("\n## Entry ") == 3
+        assert "## Entry 0\nWhy it was critical: It swings (0, 7).\ncos(theta) = " in told
+        assert "\nAction: [-0.5]. Push 0.\nPlayed 40 times, withheld 12 times. Worth -3 [-5, -1]: it fell silent." in told
+        assert "Played 3 times, withheld 2 times. Met too rarely to tell its worth." in told
+        assert "Worth +2 [+0.5, +3.5]: it surely helped." in told
+        assert Episodes(later, env, SETTINGS).interpreter.episode(1, 1500) in told
+        assert '"keep": [2],' in told
+        assert backend.prompts[5].count("It stalls") == 2  # of the new episodes alone
+        (example,) = re.findall(r"```json\n(\{.*?\n\})\n```", prompt, re.DOTALL)
+        assert list(json.loads(example)) == backend.schemas[4]["required"] == ["analysis", "keep", "critical_states"]
+
+    def test_an_entry_that_surely_helped_may_be_kept_and_no_other(self, trajectories, env, tmp_path):
+        rows = [self.HARMED, row(1, 30, 30, 1.0, -0.5, 2.5), self.HELPED]
+        keep = STATES_2.replace('"analysis"', '"keep": [2, 0, 1, 2, "two"], "analysis"')
+        table, backend = self.find(trajectories, env, tmp_path, rows, *GOOD, STATES_2, keep, *ROUND_2[1:])
+        assert 'No JSON object has the key "keep"' in backend.prompts[5]
+        first = CriticalStates.load(tmp_path / "table-1.json")
+        assert table.observations[0].tolist() == first.observations[2].tolist()
+        assert table.actions.tolist() == [[1.5], [-1.0], [-1.0]]
+        assert table.rewards.tolist() == [0.5, -0.25, -0.25]
+        assert table.notes[0] == {**first.notes[2], "round": 1}
+        assert "round" not in table.notes[1]
+        assert [note["reason"] for note in facts(tmp_path)["refused"]] == [
+            "keep must name entries that surely helped, [2], got 0",
+            "keep must name entries that surely helped, [2], got 1",
+            "keep must be a finite number, got 'two'",
+        ]
+
+    def test_where_nothing_surely_helped_there_is_nothing_to_keep(self, trajectories, env, tmp_path):
+        rows = [self.HARMED, row(1, 0, 0), row(2, 30, 31, 2.0, -0.5, 4.5)]
+        _, backend = self.find(trajectories, env, tmp_path, rows, *GOOD, *ROUND_2)
+        assert "keep" not in backend.schemas[4]["properties"]
+        assert '"keep"' not in backend.prompts[4]
+        assert "Met too rarely to tell its worth." in backend.prompts[4]
+        assert "Worth +2 [-0.5, +4.5]: that may be chance." in backend.prompts[4]
+
+    def test_without_a_usable_second_answer_the_first_table_stands(self, trajectories, env, tmp_path):
+        with pytest.raises(ExtractionError):
+            self.find(trajectories, env, tmp_path, [row(i, 0, 0) for i in range(3)], *GOOD, "a", "b", "c")
+        assert (tmp_path / "table.json").read_bytes() == (tmp_path / "table-1.json").read_bytes()
+        assert (tmp_path / "critical.py").read_text() == SOURCE
+
+    def test_code_of_the_first_round_does_not_stand_for_the_second(self, trajectories, env, tmp_path):
+        rows = [row(i, 0, 0) for i in range(3)]
+        self.find(trajectories, env, tmp_path, rows, *GOOD, *ROUND_2[:3], "No.", "No.", "No.")
+        assert not (tmp_path / "critical.py").exists()
+        assert (tmp_path / "critical-1.py").read_text() == SOURCE
+
+    def test_it_needs_a_trial(self, trajectories, env, tmp_path):
+        with pytest.raises(ValueError, match="try_table is for settings.rounds = 2 and needed there, got None for 2"):
+            find_critical_states(trajectories, env, Scripted(), Sampling(), tmp_path, self.ROUNDS)
+
+
+@pytest.fixture(scope="module")
+def pretrained(ppo_ultra, tmp_path_factory):
+    """The folder of an agent for Pendulum-v1 with its episodes."""
+    import torch
+
+    runs = tmp_path_factory.mktemp("pretrained")
+    ppo_ultra.main(
+        ["--env-id", "Pendulum-v1", "--pretrain-timesteps", "2048", "--update-epochs", "1", "--eval-episodes", "1",
+         "--trajectory-episodes", "3", "--no-cuda", "--runs-dir", str(runs)]
+    )  # fmt: skip
+    torch.use_deterministic_algorithms(False)
+    torch.set_flush_denormal(False)
+    (run_dir,) = runs.iterdir()
+    return run_dir
+
+
+class TestTrial:
+    """The whole way, with an agent that goes on learning: no trial is made up here."""
+
+    ROUNDS = ("--rounds", "2", "--round-timesteps", "2048")
+    TEXTS = (*GOOD[:3], ROUND_2[3], *ROUND_2)  # code that is true now and then in its episodes
+
+    def run(self, monkeypatch, pretrained, backend, *arguments):
+        monkeypatch.setattr(command, "make_backend", lambda args: backend)
+        return main(["--trajectories", str(pretrained / "trajectories.npz"), *OPTIONS, *self.ROUNDS, *arguments])
+
+    def test_the_table_is_tried_once_and_both_rounds_are_rebuilt(self, pretrained, tmp_path, monkeypatch, capsys):
+        monkeypatch.chdir(tmp_path)
+
+        def ask(*arguments):
+            backend = Recorded(Scripted(*self.TEXTS), "recordings")
+            return self.run(monkeypatch, pretrained, backend, "--recordings", "recordings", *arguments)
+
+        folder = tmp_path / "tables" / "Pendulum-v1"
+        assert ask() == 0
+        rows = json.loads((folder / "entries.json").read_text())
+        first = CriticalStates.load(folder / "table-1.json")
+        assert [(r["entry"], r["action"], r["reward"]) for r in rows] == [
+            (i, first.actions[i].tolist(), first.rewards[i]) for i in range(3)
+        ]
+        assert sum(r["fired"] for r in rows) > 0
+        assert sum(r["withheld"] for r in rows) > 0
+        assert len(Trajectories.load(folder / "trajectories-2.npz")) == 3
+        assert CriticalStates.load(folder / "table.json").notes[0]["rationale"] == "It stalls (0, 11)."
+        (trial,) = folder.glob("trial-*")
+        (run_dir,) = trial.glob("*/")
+        description = json.loads((run_dir / "args.json").read_text())["args"]
+        assert (description["arm"], description["withhold"], description["total_timesteps"]) == ("a", 0.5, 2048)
+
+        tables = {name: (folder / name).read_bytes() for name in ("table.json", "table-1.json", "critical.py")}
+        monkeypatch.setattr(command, "run_commands", None)  # the trial is there
+        assert ask() == 0
+        assert {name: (folder / name).read_bytes() for name in tables} == tables
+        shutil.copy(pretrained / "trajectories.npz", folder)
+        assert main(["--replay", str(folder), "--output", "again"]) == 0
+        assert "byte for byte" in capsys.readouterr().out
+        for path in (*folder.glob("prompt-*"), *folder.glob("reply-*"), *folder.glob("*-1.*")):
+            assert (tmp_path / "again" / path.name).read_bytes() == path.read_bytes()
+
+        assert ask("--rounds", "1") == 0
+        assert (folder / "table.json").read_bytes() == tables["table-1.json"]
+        assert not {path.name for path in folder.iterdir()} & {"table-1.json", "entries.json", "prompt-states-2.txt"}
+
+    def test_what_is_missing_or_fails_is_named(self, saved, pretrained, monkeypatch, tmp_path, capsys):
+        monkeypatch.chdir(tmp_path)
+        backend = Scripted(*self.TEXTS[:4])
+        assert self.run(monkeypatch, saved.parent, backend) == 1
+        assert f"{saved.with_name('agent.pt')} must be there" in capsys.readouterr().err
+        assert len(backend.texts) == 4
+        assert self.run(monkeypatch, pretrained, backend, "--output", "short", "--round-timesteps", "100") == 1
+        error = capsys.readouterr().err
+        assert "the trial of the table failed: exit status 1" in error
+        assert "--total-timesteps 100 must be at least one rollout" in error
+        assert (tmp_path / "short" / "table.json").exists()
+
+
+@pytest.mark.skipif(
+    not gym.__version__.startswith("1.4."), reason="other versions of Gymnasium word the documentation otherwise"
+)
+@pytest.mark.parametrize("name", shipped_tables())
+def test_a_shipped_table_is_rebuilt_byte_for_byte(name, tmp_path, capsys):
+    env_id = CriticalStates.load(command.SHIPPED / name / "table.json").environment
+    assert main(["--replay", "--env-id", env_id, "--output", str(tmp_path / "again")]) == 0
+    assert "byte for byte" in capsys.readouterr().out
+    for path in (command.SHIPPED / name).glob("*-*.*"):  # prompts and replies
+        assert (tmp_path / "again" / path.name).read_bytes() == path.read_bytes()
+    assert facts(tmp_path / "again")["refused"] == facts(command.SHIPPED / name)["refused"]
+
+
+@pytest.mark.parametrize("name", shipped_tables())
+def test_constrained_decoding_can_follow_the_schemas(name):
+    import llguidance
+
+    schemas = [exchange["schema"] for exchange in facts(command.SHIPPED / name)["exchanges"]]
+    assert [schema is None for schema in schemas] == [False, False, False, True]
+    for schema in filter(None, schemas):
+        grammar = llguidance.LLMatcher.grammar_from_json_schema(schema)
+        assert llguidance.LLMatcher.validate_grammar(grammar) == ""

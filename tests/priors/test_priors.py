@@ -1,0 +1,401 @@
+"""The shipped priors: data, policies, loader and command."""
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from conftest import Echo, OneStep, Turns
+
+import llmwrappers.priors
+from llmwrappers import PolicyFault, PolicyRejected
+from llmwrappers.priors import load_candidates, load_prior, shipped_priors
+from llmwrappers.priors.__main__ import main
+from llmwrappers.priors.measurement import RULE, Measurement, choose, make, measure, play, random_actions, steadiness
+
+FOLDERS = sorted(path.parent for path in llmwrappers.priors.SHIPPED.glob("*/provenance.json"))
+PROVENANCE = {folder.name: json.loads((folder / "provenance.json").read_text("utf-8")) for folder in FOLDERS}
+CANDIDATES = [(env_id, int(number)) for env_id, facts in PROVENANCE.items() for number in facts["candidates"]]
+BY_RULE = [env_id for env_id, facts in PROVENANCE.items() if facts["default"]["rule"] == RULE]
+WITH_V5 = [
+    (env_id, number) for env_id, number in CANDIDATES if env_id.replace("-v4", "-v5") in PROVENANCE[env_id]["serves"][1:]
+]
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*is out of date.*:DeprecationWarning")
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def rollout(env_id: str, policy, steps: int = 30) -> list[np.ndarray]:
+    """Returns the observations that a policy meets from a seeded reset."""
+    env = gym.make(env_id)
+    observation, _ = env.reset(seed=0)
+    observations = [observation]
+    for _ in range(steps):
+        observation, _, terminated, truncated, _ = env.step(policy(observation.copy()).astype(np.float32))
+        observations.append(observation)
+        if terminated or truncated:
+            break
+    env.close()
+    return observations
+
+
+class TestShippedData:
+    @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+    def test_provenance_describes_the_folder(self, folder):
+        facts = PROVENANCE[folder.name]
+        assert facts["environment"] == folder.name
+        assert facts["environment"] in facts["serves"]
+        assert all([facts["model"], facts["replies"], facts["default"]["measured"]])
+        # The others were tried in training, by an earlier rule of choose.py.
+        assert facts["default"]["rule"] == RULE or facts["default"]["candidate"] is None
+        assert facts["default"]["candidate"] is None or str(facts["default"]["candidate"]) in facts["candidates"]
+        assert sha256(folder / "prompt.txt") == facts["prompt_sha256"]
+        for pattern in ("reply-*.md", "policy-*.py"):
+            found = {path.name for path in folder.glob(pattern)}
+            assert found == {pattern.replace("*", number) for number in facts["candidates"]}
+
+    @pytest.mark.parametrize(("env_id", "number"), CANDIDATES)
+    def test_policy_is_the_code_block_of_its_unedited_reply(self, env_id, number):
+        folder = llmwrappers.priors.SHIPPED / env_id
+        reply, policy = folder / f"reply-{number}.md", folder / f"policy-{number}.py"
+        hashes = PROVENANCE[env_id]["candidates"][str(number)]
+        assert sha256(reply) == hashes["reply_sha256"]
+        assert sha256(policy) == hashes["policy_sha256"]
+        blocks = re.findall(rb"^```python\n(.*?)^```$", reply.read_bytes(), re.DOTALL | re.MULTILINE)
+        assert blocks == [policy.read_bytes()]
+
+
+class TestShippedPolicies:
+    @pytest.mark.parametrize(("env_id", "number"), CANDIDATES)
+    def test_actions_lie_in_the_action_space(self, env_id, number):
+        policy = load_prior(env_id, number)
+        env = gym.make(env_id)
+        space = env.action_space
+        env.close()  # what Box2D leaves to the garbage collector can crash the interpreter
+        for observation in rollout(env_id, policy):
+            action = policy(observation)
+            assert action.shape == space.shape
+            assert space.contains(action.astype(np.float32))
+
+    @pytest.mark.parametrize(("env_id", "number"), CANDIDATES)
+    def test_a_policy_is_a_pure_function_of_the_observation(self, env_id, number):
+        policy = load_prior(env_id, number)
+        observations = rollout(env_id, policy)
+        copies = [observation.copy() for observation in observations]
+        forward = [policy(observation) for observation in observations]
+        backward = [policy(observation) for observation in reversed(observations)]
+        np.testing.assert_array_equal(forward, backward[::-1])
+        np.testing.assert_array_equal(observations, copies)
+
+    @pytest.mark.parametrize(("env_id", "number"), WITH_V5)
+    def test_v5_begins_with_the_v4_observation_and_gets_the_same_action(self, env_id, number):
+        policy = load_prior(env_id, number)
+        v5_id = env_id.replace("-v4", "-v5")
+        v5_policy = load_prior(v5_id, number)
+        v4, v5 = gym.make(env_id).unwrapped, gym.make(v5_id).unwrapped
+        observation, _ = v4.reset(seed=3)
+        v5.reset(seed=3)
+        for _ in range(10):
+            v5.set_state(v4.data.qpos, v4.data.qvel)  # type: ignore[attr-defined]
+            v5_observation = v5._get_obs()  # type: ignore[attr-defined]
+            np.testing.assert_array_equal(v5_observation[: len(observation)], observation)
+            action = policy(observation)
+            np.testing.assert_array_equal(v5_policy(v5_observation), action)
+            observation, *_ = v4.step(action)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("env_id", BY_RULE)
+    def test_the_default_is_what_the_rule_takes(self, env_id):
+        env = make(env_id)
+        measurements = {
+            int(number): measure(env, load_prior(env_id, int(number)), episodes=20, seed=0)
+            for number in PROVENANCE[env_id]["candidates"]
+        }
+        assert choose(measurements) == PROVENANCE[env_id]["default"]["candidate"]
+
+
+class TestLoadPrior:
+    def write(self, tmp_path: Path, source: str) -> Path:
+        path = tmp_path / "my_policy.py"
+        path.write_text(source, encoding="utf-8")
+        return path
+
+    @pytest.mark.parametrize("env_id", shipped_priors())
+    def test_a_name_gives_the_default_candidate(self, env_id):
+        facts = next(facts for facts in PROVENANCE.values() if env_id in facts["serves"])
+        default = load_prior(env_id, facts["default"]["candidate"])
+        assert load_prior(env_id).source == default.source
+        chosen = [facts for facts in PROVENANCE.values() if facts["default"]["candidate"] is not None]
+        assert shipped_priors() == sorted(name for facts in chosen for name in facts["serves"])
+
+    def test_candidate_chooses_another(self):
+        folder = llmwrappers.priors.SHIPPED / "Ant-v4"
+        assert load_prior("Ant-v5", candidate=3).source == (folder / "policy-3.py").read_text("utf-8")
+        assert load_prior("Ant-v5", candidate=4).source == (folder / "policy-4.py").read_text("utf-8")
+
+    @pytest.mark.parametrize("isolation", ["inprocess", "process"])
+    def test_a_path_as_string_or_path_object(self, tmp_path, isolation):
+        path = self.write(tmp_path, "def policy(obs):\n    return 2 * obs\n")
+        for prior in (path, str(path)):
+            policy = load_prior(prior, isolation=isolation, action_dim=1)
+            assert policy([3]).tolist() == [6.0]
+
+    def test_a_trusted_file_may_do_anything(self, tmp_path):
+        path = self.write(tmp_path, "import os\n\ndef policy(obs):\n    return [os.getpid()]\n")
+        with pytest.raises(PolicyRejected, match=r"line 1: import of 'os'.*'trusted:.*my_policy.py' executes it as it is"):
+            load_prior(path)
+        assert load_prior(f"trusted:{path}")(0) == [os.getpid()]
+
+    def test_a_callable_is_returned_as_it_is(self):
+        def policy(obs):
+            return obs
+
+        assert load_prior(policy) is policy
+
+    def test_loads_share_no_state(self, tmp_path):
+        path = self.write(tmp_path, "calls = []\ndef policy(obs):\n    calls.append(obs)\n    return [len(calls)]\n")
+        first, second = load_prior(f"trusted:{path}"), load_prior(f"trusted:{path}")
+        assert [first(0), first(0), second(0)] == [[1], [2], [1]]
+        with pytest.raises(PolicyFault, match="a policy keeps no state between calls"):
+            load_prior(path)(0)
+
+    def test_a_trusted_file_does_not_run_as_main(self, tmp_path):
+        path = self.write(tmp_path, "def policy(obs):\n    return __name__, __file__\n")
+        assert load_prior(f"trusted:{path}")(0) == ("my_policy", str(path))
+
+    def test_unknown_name(self):
+        with pytest.raises(ValueError, match=r"no prior named 'Antt-v4'.*shipped ones are Ant-v4, Ant-v5, Hopper-v4"):
+            load_prior("Antt-v4")
+
+    @pytest.mark.parametrize("candidate", [0, 6, -1])
+    def test_unknown_candidate(self, candidate):
+        message = rf"candidate must be one of \[1, 2, 3, 4, 5\] for the prior 'Ant-v5', got {candidate}"
+        with pytest.raises(ValueError, match=message):
+            load_prior("Ant-v5", candidate)
+
+    def test_candidate_with_a_path_or_a_callable(self, tmp_path):
+        path = self.write(tmp_path, "def policy(obs):\n    return obs\n")
+        for prior in (str(path), path, len):
+            with pytest.raises(
+                ValueError, match=r"candidate chooses among the policies of a shipped prior.*got candidate=2 with"
+            ):
+                load_prior(prior, candidate=2)
+        with pytest.raises(ValueError, match="no prior named 'Antt-v4'"):
+            load_prior("Antt-v4", candidate=2)
+
+    def test_a_process_is_for_code_that_is_checked(self, tmp_path):
+        path = self.write(tmp_path, "def policy(obs):\n    return obs\n")
+        for prior in (f"trusted:{path}", len):
+            with pytest.raises(ValueError, match="isolation='process' is for code from a name or a file that is checked"):
+                load_prior(prior, isolation="process", action_dim=1)
+        with pytest.raises(ValueError, match="isolation must be 'inprocess' or 'process', got 'none'"):
+            load_prior(len, isolation="none")
+
+    def test_missing_file(self, tmp_path):
+        for prior in (str(tmp_path / "missing.py"), tmp_path / "missing.py", tmp_path):
+            with pytest.raises(FileNotFoundError, match=re.escape(str(prior))):
+                load_prior(prior)
+
+    @pytest.mark.parametrize(
+        ("source", "message", "cause"),
+        [
+            ("def policy(obs)\n", "cannot execute .*my_policy.py': SyntaxError", SyntaxError),
+            ("1 / 0\n", "cannot execute .*my_policy.py': ZeroDivisionError: division by zero", ZeroDivisionError),
+            ("import a_module_that_is_missing\n", "cannot execute .*my_policy.py': ModuleNotFoundError", ImportError),
+            ("def act(obs):\n    return obs\n", r"must define a function policy\(obs\), found no policy", None),
+            ("policy = 3\n", r"must define a function policy\(obs\), found policy = 3", None),
+        ],
+    )
+    def test_unusable_file(self, tmp_path, source, message, cause):
+        path = self.write(tmp_path, source)
+        with pytest.raises(ValueError, match=message) as caught:
+            load_prior(f"trusted:{path}")
+        assert isinstance(caught.value.__cause__, cause or type(None))
+        with pytest.raises(PolicyRejected, match=r"my_policy\.py"):
+            load_prior(path)
+
+    @pytest.mark.parametrize("prior", [None, 3, ["Ant-v4"]])
+    def test_neither_name_nor_path_nor_callable(self, prior):
+        message = f"prior must be .*got {re.escape(repr(prior))} of type {type(prior).__name__}"
+        with pytest.raises(TypeError, match=message):
+            load_prior(prior)
+
+
+def test_all_candidates_of_a_name_and_of_a_folder(tmp_path):
+    assert list(load_candidates("Hopper-v4")) == [f"policy-{number}" for number in range(1, 6)]
+    (tmp_path / "left.py").write_text("def policy(obs):\n    return [-1.0]\n")
+    (tmp_path / "right.py").write_text("def policy(obs):\n    return [1.0]\n")
+    assert list(load_candidates(tmp_path)) == ["left", "right"]
+    (tmp_path / "evil.py").write_text("import os\n\n\ndef policy(obs):\n    return [1.0]\n")
+    with pytest.warns(UserWarning, match=r"left out: .*evil\.py"):
+        assert list(load_candidates(tmp_path)) == ["left", "right"]
+
+
+class TestRule:
+    def test_standing_still_does_not_win(self):
+        stands_still = Measurement(returns=[1034.0], distances=[0.3])
+        hops = Measurement(returns=[900.0], distances=[6.0])
+        assert choose({1: stands_still, 2: hops}) == 2
+
+    def test_neither_does_the_furthest_at_any_price(self):
+        careful = Measurement(returns=[900.0], distances=[3.1])
+        dashes = Measurement(returns=[100.0], distances=[6.0])
+        assert choose({1: careful, 2: dashes}) == 1
+
+    def test_a_fault_disqualifies(self):
+        assert choose({1: Measurement(returns=[9.0], faults=1), 2: Measurement(returns=[1.0])}) == 2
+        assert choose({1: Measurement(returns=[9.0], faults=1)}) is None
+
+    def test_without_positions_return_decides(self):
+        assert choose({1: Measurement(returns=[1.0]), 2: Measurement(returns=[2.0])}) == 2
+
+    def test_when_all_travel_backward(self):
+        assert choose({1: Measurement([5.0], distances=[-4.0]), 2: Measurement([1.0], distances=[-1.0])}) == 2
+
+
+class TestMeasure:
+    def test_a_scalar_action(self):
+        measurement = measure(Echo(shape=()), lambda obs: 1.0, episodes=1, seed=0)
+        assert (measurement.saturation, measurement.chatter) == (1.0, 0.0)
+
+    @pytest.mark.parametrize(
+        ("policy", "message"),
+        [
+            (lambda obs: 1 / 0, "ZeroDivisionError: division by zero"),
+            (lambda obs: np.zeros(2), r"ValueError: the prior returned shape (2,), the action space has (1,)"),
+            (lambda obs: np.array([np.nan]), "ValueError: the prior returned [nan]"),
+            (lambda obs: None, "ValueError: the prior returned shape (), the action space has (1,)"),
+        ],
+    )
+    def test_faults_are_counted_and_named(self, policy, message):
+        measurement = measure(make("Pendulum-v1"), policy, episodes=1, seed=0)
+        assert (measurement.faults, measurement.first_fault) == (200, message)
+
+    def test_saturation_is_measured_after_clipping(self):
+        def policy(obs):
+            obs[:] = np.nan  # the environment must not see this
+            return np.array([9.0])
+
+        measurement = measure(make("Pendulum-v1"), policy, episodes=2, seed=0)
+        assert measurement.saturation == 1.0
+        assert (measurement.steps, measurement.distances, measurement.faults) == ([200, 200], [], 0)
+        assert np.isfinite(measurement.returns).all()
+
+    def test_chatter_is_the_mean_change_over_the_range(self):
+        """Actions 0, 2, 0, 2, 0 in [-1, 3] change by half the range; the component that cannot move is left out."""
+        low, high = np.array([-1.0, 5.0], np.float32), np.array([3.0, 5.0], np.float32)
+        env = Echo(low, high)  # type: ignore[arg-type]
+        measurement = measure(env, lambda obs: [2.0 * (obs[0] % 2), 5.0], episodes=2, seed=0)
+        assert (measurement.chatter, measurement.saturation) == (0.25, 0.0)
+
+    def test_survival_and_endings_tell_a_fall_from_a_time_limit(self):
+        falls = measure(make("Hopper-v5"), lambda obs: np.ones(3), episodes=2, seed=0)
+        assert falls.terminated == 2
+        assert falls.survival == pytest.approx(np.mean(falls.steps) / 1000)
+        stays = measure(make("Pendulum-v1"), lambda obs: [0.0], episodes=2, seed=0)
+        assert (stays.terminated, stays.survival) == (0, 1.0)
+
+    def test_one_step_without_a_time_limit(self):
+        measurement = measure(OneStep(), lambda obs: [0.8], episodes=3, seed=0)
+        assert measurement.returns == pytest.approx([0.0, 0.0, 0.0])
+        assert (measurement.survival, measurement.chatter, measurement.steadiness) == (None, None, None)
+
+    def test_steadiness_is_about_the_speed_in_windows(self):
+        there_and_back = [*range(50), *range(50, -1, -1)]
+        assert steadiness(list(range(101))) == steadiness(list(range(0, -101, -1))) == 1.0
+        assert steadiness(there_and_back) == steadiness([0.0] * 101) == steadiness([1.0, 2.0]) == 0.0
+        assert steadiness([float("nan")] * 101) == 0.0
+        # Windows that cover 1 and 3 metres in turn: the mean is 2 and the standard deviation 1.
+        assert steadiness(np.cumsum([0.0] + ([0.1] * 10 + [0.3] * 10) * 5).tolist()) == pytest.approx(0.5)
+
+    def test_on_a_discrete_space_an_allowed_action_is_drawn(self):
+        env, allowed = Turns(n=4, start=3, steps=50), [False, True, False, True]
+        first = [step.action for step in play(env, lambda obs: np.array(allowed), seed=1)]
+        again = [step.action for step in play(env, lambda obs: {4, 6}, seed=1)]
+        assert set(first) == {4, 6}
+        assert first == again
+        assert first != [step.action for step in play(env, lambda obs: {4, 6}, seed=2)]
+        measurement = measure(env, lambda obs: {4, 6}, episodes=1, seed=1)
+        assert measurement.chatter == np.mean(np.diff(first) != 0)
+        assert (measurement.saturation, measurement.faults) == (None, 0)
+
+    @pytest.mark.parametrize("answer", [np.zeros(4, dtype=bool), {1, 9}, 2, np.zeros(3, dtype=bool)])
+    def test_on_a_discrete_space_what_no_mask_can_use_is_a_fault(self, answer):
+        measurement = measure(Turns(n=4, steps=30), lambda obs: answer, episodes=1, seed=0)
+        assert measurement.faults == 30
+        assert {step.action for step in play(Turns(n=4, steps=30), lambda obs: answer, seed=0)} == {0, 1, 2, 3}
+
+    @pytest.mark.parametrize("env", [Echo(), Turns()])
+    def test_random_actions_never_fault_and_repeat(self, env):
+        first, again = (measure(env, random_actions(env.action_space, seed=3), episodes=2, seed=0) for _ in range(2))
+        assert first.faults == 0
+        assert first.returns == again.returns
+        assert len(set(first.returns)) == 2
+
+    def test_distance_is_the_change_of_x_position(self):
+        env = make("Hopper-v5")
+        measurement = measure(env, load_prior("Hopper-v5"), episodes=1, seed=0)
+        traveled = env.unwrapped.data.qpos[0]  # type: ignore[attr-defined]
+        assert measurement.distances == pytest.approx([traveled], abs=0.01)
+        assert 0.5 < (measurement.steadiness or 0) < 1
+
+
+class TestCommand:
+    def test_prints_a_table_and_the_rules_choice(self):
+        arguments = ["-W", "error", "-m", "llmwrappers.priors", "--env-id", "Hopper-v4", "--episodes", "1"]
+        result = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False)
+        assert (result.returncode, result.stderr) == (0, "")
+        assert f"The rule: {RULE}." in result.stdout
+        rows = re.findall(r"^(\d) +(\d+\.\d) \+- 0\.0 .* 0( +default)?$", result.stdout, re.MULTILINE)
+        assert [number for number, *_ in rows] == ["1", "2", "3", "4", "5"]
+        assert [number for number, _, mark in rows if mark] == ["5"]
+        assert "The rule takes 5, the shipped default." in result.stdout
+
+    def test_says_loudly_that_the_rule_takes_another(self, capsys, monkeypatch):
+        monkeypatch.setattr("llmwrappers.priors.__main__.choose", lambda measurements: 4)
+        main(["--env-id", "Hopper-v5", "--episodes", "1"])
+        assert "!!! WARNING: the rule takes 4 here, but the shipped default is 5." in capsys.readouterr().out
+
+    def test_measures_the_candidate_that_is_named(self, capsys):
+        numbers = []
+        for arguments in (["--candidate", "1"], ["--prior", "Hopper-v4", "--candidate", "1"], ["--prior", "Hopper-v4"]):
+            main(["--env-id", "Hopper-v4", "--episodes", "1", *arguments])
+            numbers.append(capsys.readouterr().out.splitlines()[-2].split()[1])
+        assert numbers[0] == numbers[1] != numbers[2]
+
+    def test_measures_a_users_policy(self, capsys, tmp_path):
+        path = tmp_path / "my_policy.py"
+        path.write_text("def policy(obs):\n    return [0.0, 0.0]\n")
+        main(["--env-id", "Pendulum-v1", "--prior", str(path), "--episodes", "1"])
+        out = capsys.readouterr().out
+        assert re.search(r"^yours .* - .* 200$", out, re.MULTILINE)
+        assert "first fault: ValueError: the prior returned shape (2,), the action space has (1,)" in out
+        assert "rule" not in out
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["--env-id", "Hoper-v4"], "Hoper-v4: Environment `Hoper` doesn't exist"),
+            (["--env-id", "Swimmer-v5"], "Swimmer-v5: no shipped prior serves it .*name one with --prior"),
+            (["--env-id", "llmwrappers-tests/Unbounded-v0", "--prior", "x.py"], "Unbounded-v0: needs a Discrete .* or a Box"),
+            (["--env-id", "Pendulum-v1", "--prior", "missing.py"], "no file at 'missing.py'"),
+            (["--env-id", "Hopper-v5", "--candidate", "9"], r"candidate must be one of \[1, 2, 3, 4, 5\].*got 9"),
+            (["--prior", "x.py"], "--prior needs --env-id"),
+            (["--episodes", "0"], "--episodes must be at least 1, got 0"),
+            (["--seed", "-1"], "--seed must not be negative, got -1"),
+        ],
+    )
+    def test_wrong_arguments_exit_with_2_and_say_why(self, capsys, arguments, message):
+        with pytest.raises(SystemExit) as caught:
+            main(arguments)
+        assert caught.value.code == 2
+        assert re.search(message, capsys.readouterr().err)
