@@ -51,7 +51,7 @@ compare paper "${paper[@]}" --arms td3 paper --seeds 1-5
 compare paper "${paper[@]}" --arms td3 paper paper-random paper-expert --seeds 1-5
 # ULTRA: the other arms, the LLM's code, every entry speaking to the end; the weight of the rewards.
 compare ultra "${ultra[@]}" --env-ids "${mujoco[@]}" ALE/Pong-v5 \
-    --arms none ra random a r rnd statemask "code=--arm ra --guidance code" "ra-always=--arm ra --withhold 0" --seeds 1-3
+    --arms none ra random a r rnd statemask "code=--arm ra --guidance code" "ra-always=--arm ra --control-probability 0" --seeds 1-3
 compare ultra-alpha "${ultra[@]}" --env-ids Hopper-v4 \
     --arms none "alpha-0.01=--arm ra --alpha 0.01" "alpha-0.1=--arm ra --alpha 0.1" "alpha-0.5=--arm ra --alpha 0.5" --seeds 1-3
 # Is TD3 CleanRL's TD3? Its defaults at full length.

@@ -7,7 +7,7 @@
 #           next_obs, reward, info = env.step(a)        in a critical state LLMActionOverride plays the LLM's action, which is
 #           a = info["executed_action"] if overridden   then credited; CriticalStateRewarder adds alpha * the LLM's reward
 #           store obs, a, reward                        the log-probability is that of the action that is credited
-#       worth[entry] <- advantages where its action was played, less those where it was withheld;  what does harm falls silent
+#       worth[entry] <- advantages where its action was played, less those where it was withheld;  what does harm is disabled
 #       advantages <- GAE;  for every epoch and minibatch: policy <- clipped objective, values <- clipped error
 #   evaluate the plain agent, without the LLM's part in it: the headline
 import dataclasses
@@ -40,7 +40,6 @@ from cleanrl_scripts.common.environments import make_flat_env, note_endless_epis
 from cleanrl_scripts.common.errors import UserError, run_script
 from cleanrl_scripts.common.evaluation import evaluate
 from cleanrl_scripts.common.fidelity import fidelity
-from cleanrl_scripts.common.files import write_atomically
 from cleanrl_scripts.common.gae import gae
 from cleanrl_scripts.common.guidance_statistics import GuidanceStatistics
 from cleanrl_scripts.common.logger import Logger
@@ -50,6 +49,7 @@ from cleanrl_scripts.common.run_folder import checkpoint_of, prepare_torch, run_
 from cleanrl_scripts.common.trajectory_recording import record
 from llmwrappers import CriticalFunction, CriticalStateRewarder, EntryWorth, LLMActionOverride
 from llmwrappers.critical_states.guidance import Guidance, entry_count, shipped_tables
+from llmwrappers.files import write_atomically
 
 
 @dataclass
@@ -65,9 +65,9 @@ class Args(SourceArgs):
     """weight of the LLM's reward, and of the novelty bonus (0.5 in Pong)"""
     shaping: Literal["paper", "potential"] = "paper"
     """the LLM's reward as it is, or as a potential, which leaves the optimal policy what it was"""
-    withhold: float = 0.25
+    control_probability: float = 0.25
     """probability that the agent's own action is played in a critical state, which tells what the LLM's is worth there; entries
-    that cost return fall silent. 0: all speak to the end. Only for a, ra and random"""
+    that cost return are disabled. 0: all speak to the end. Only for a, ra and random"""
     patience_steps: int = 20_000
     """steps of an environment after which critical states that never occurred are an error"""
 
@@ -110,7 +110,7 @@ RANGES = {
     "finite and above 0": ("learning_rate", "clip_coef", "max_grad_norm"),
     "finite and at least 0": ("alpha",),
     "in [0, 1]": ("gamma", "gae_lambda"),
-    "in [0, 1)": ("withhold",),
+    "in [0, 1)": ("control_probability",),
 }
 # CleanRL's defaults for Atari, where they differ.
 PONG = {
@@ -157,7 +157,7 @@ def guide(env: gym.Env, args: Args, guidance: Guidance, novelty: Novelty | None 
     if novelty:
         return NoveltyBonus(env, novelty, guidance, args.alpha, args.patience_steps)
     if args.arm in ACTING_ARMS:
-        env = LLMActionOverride(env, guidance, **settings, withhold=args.withhold)
+        env = LLMActionOverride(env, guidance, **settings, control_probability=args.control_probability)
     if args.arm in ("r", "ra", "random"):
         env = CriticalStateRewarder(env, guidance, args.alpha, args.shaping, args.gamma, **settings)
     return env
@@ -323,7 +323,9 @@ def main(argv: list[str] | None = None) -> None:
         if guidance is not None:
             envs = [GuidanceStatistics(guide(env, args, guidance, novelty)) for env in envs]
         if guidance is not None and args.arm in ACTING_ARMS:
-            guided_env = guide(make_flat_env(args), dataclasses.replace(args, patience_steps=0, withhold=0.0), guidance)
+            guided_env = guide(
+                make_flat_env(args), dataclasses.replace(args, patience_steps=0, control_probability=0.0), guidance
+            )
         try:
             train(args, PPO(args, envs, agent, rng), guidance, novelty, eval_env, guided_env, run_dir, arm)
         except RuntimeError as error:
@@ -347,12 +349,12 @@ def train(
 ) -> None:
     agent, rng, batch = ppo.agent, ppo.rng, args.num_envs * args.num_steps
     global_step, worth = 0, None
-    if guidance is not None and guided_env and args.withhold:
+    if guidance is not None and guided_env and args.control_probability:
         worth = EntryWorth(entry_count(guidance))
 
-    def silence(worth: EntryWorth) -> None:
+    def disable(worth: EntryWorth) -> None:
         for env in filter(None, (*ppo.envs, guided_env)):
-            env.set_wrapper_attr("silent", worth.silent, force=False)
+            env.set_wrapper_attr("disabled", worth.disabled, force=False)
 
     with checkpoint_of(run_dir, agent.device) as checkpoint:
         if checkpoint:
@@ -364,7 +366,7 @@ def train(
                 novelty.load_state_dict(checkpoint["novelty"])
             if worth:
                 worth.load_state(checkpoint["worth"])
-                silence(worth)
+                disable(worth)
             for env, counts in zip(ppo.envs, checkpoint["counts"], strict=True) if guidance is not None else ():
                 env.set_wrapper_attr("counts", tuple(counts), force=False)
     next_checkpoint = global_step + args.checkpoint_every
@@ -376,7 +378,9 @@ def train(
             returned = evaluate(eval_env, agent.act, args.seed, args.eval_episodes, f"step-{global_step}")
             values, line = {"eval/episodic_return": returned}, f"eval at global_step {global_step}: return {returned:.1f}"
             if guided_env:
-                guided_env.set_wrapper_attr("counts", (0, 0), force=False)  # code that fell silent in the last one speaks again
+                guided_env.set_wrapper_attr(
+                    "counts", (0, 0), force=False
+                )  # code that was given up in the last one speaks again
                 values["eval/guided_return"] = guided = evaluate(guided_env, agent.act, args.seed, args.eval_episodes)
                 line += f" of the plain agent, {guided:.1f} with the LLM's actions"
             logger.log(global_step, values)
@@ -395,7 +399,7 @@ def train(
             if worth:
                 ppo.tell(worth)
                 if worth.look():
-                    silence(worth)
+                    disable(worth)
             ppo.update(learning_rate)
             if novelty:
                 novelty.update(learning_rate)
@@ -406,7 +410,7 @@ def train(
             logger.progress(global_step, last_return)
             logger.log(global_step, {**ppo.metrics, "charts/SPS": logger.steps_per_second})
             if worth:
-                logger.log(global_step, {"ultra/silent_entries": len(worth.silent), "ultra/advantage": worth.advantage})
+                logger.log(global_step, {"ultra/disabled_entries": len(worth.disabled), "ultra/advantage": worth.advantage})
             if isinstance(guidance, CriticalFunction):
                 logger.log(global_step, {"ultra/faults": sum(env.get_wrapper_attr("counts")[2] for env in ppo.envs)})
             if global_step // args.eval_every > (global_step - batch) // args.eval_every and global_step < total:

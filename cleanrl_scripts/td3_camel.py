@@ -239,8 +239,9 @@ def train(args: Args, env: gym.Env, eval_env: gym.Env, space: Box, run_dir: Path
             global_step = checkpoint["global_step"]
             td3.load_state_dict(checkpoint["td3"], run_dir / "replay.bin")
             rng.bit_generator.state = json.loads(checkpoint["rng"])
-            for name, value in checkpoint["mask"].items():
-                env.set_wrapper_attr(name, value, force=False)
+            if masked:
+                env.get_wrapper_attr("prior_faults").counts = checkpoint["prior_faults"]
+                env.set_wrapper_attr("elapsed_steps", checkpoint["elapsed_steps"], force=False)
     next_checkpoint = global_step + args.checkpoint_every
 
     def interval(info: dict) -> tuple[np.ndarray, np.ndarray]:
@@ -252,7 +253,7 @@ def train(args: Args, env: gym.Env, eval_env: gym.Env, space: Box, run_dir: Path
         def mean_return(mask_epsilon: float, name: str) -> float:
             if masked:
                 eval_env.set_wrapper_attr("mask_epsilon", mask_epsilon, force=False)
-                eval_env.set_wrapper_attr("prior_faults_in_a_row", 0, force=False)
+                eval_env.get_wrapper_attr("prior_faults").end_row()
             return evaluate(eval_env, lambda obs: td3.act(obs).reshape(space.shape), args.seed, args.eval_episodes, name)
 
         alone = mean_return(0.0, f"step-{global_step}")
@@ -321,12 +322,12 @@ def train(args: Args, env: gym.Env, eval_env: gym.Env, space: Box, run_dir: Path
             if done and global_step >= next_checkpoint:
                 next_checkpoint = global_step + args.checkpoint_every
                 td3.replay.save(run_dir / "replay.bin")
-                names = ("prior_faults", "prior_faults_in_a_row", "elapsed_steps") if masked else ()
                 state = {
                     "global_step": global_step,
                     "td3": td3.state_dict(),
                     "rng": json.dumps(rng.bit_generator.state),
-                    "mask": {name: env.get_wrapper_attr(name) for name in names},
+                    "prior_faults": env.get_wrapper_attr("prior_faults").counts if masked else None,
+                    "elapsed_steps": env.get_wrapper_attr("elapsed_steps") if masked else None,
                     "logger": logger.state_dict(),
                 }
                 save_checkpoint(run_dir, state)

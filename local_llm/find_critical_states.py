@@ -136,7 +136,7 @@ class Trial:
         """Says what an entry was worth.
 
         Example:
-            >>> row = {"entry": 0, "fired": 40, "withheld": 12, "advantage": 2.5, "low": 0.75, "high": 4.25, "silent": False}
+            >>> row = {"entry": 0, "fired": 40, "withheld": 12, "advantage": 2.5, "low": 0.75, "high": 4.25, "disabled": False}
             >>> Trial([row], None).worth(0)
             'Played 40 times, withheld 12 times. Worth +2.5 [+0.75, +4.25]: it surely helped.'
         """
@@ -144,7 +144,9 @@ class Trial:
         text = f"Played {row['fired']} times, withheld {row['withheld']} times."
         if row["low"] is None:
             return f"{text} Met too rarely to tell its worth."
-        verdict = "it fell silent" if row["silent"] else "it surely helped" if entry in self.helpful else "that may be chance"
+        verdict = (
+            "it was disabled" if row["disabled"] else "it surely helped" if entry in self.helpful else "that may be chance"
+        )
         return f"{text} Worth {row['advantage']:+.3g} [{row['low']:+.3g}, {row['high']:+.3g}]: {verdict}."
 
 
@@ -463,10 +465,10 @@ class Finder:
                 warnings.simplefilter("always")
                 shown = share(function, self.episodes.shown.observations)
                 held_out = share(function, self.episodes.held_out.observations)
-            if function.faults:
+            if function.faults.total:
                 # The first fault is warned of, with its reason.
                 reason = next(str(warning.message) for warning in caught if warning.category is UserWarning)
-                raise PolicyRejected(None, f"it fails at {function.faults} of the agent's own observations. {reason}")
+                raise PolicyRejected(None, f"it fails at {function.faults.total} of the agent's own observations. {reason}")
             if not 0 < shown < MOST_CRITICAL:
                 raise PolicyRejected(
                     None,
@@ -731,7 +733,7 @@ def try_by_training(table: Path, *, agent: Path, env_id: str, episodes: int, see
     """
     if not SCRIPT.is_file():
         raise UserError(f"no {SCRIPT}: a second round needs a checkout of the repository")
-    options = ["--env-id", env_id, "--arm", "a", "--withhold", "0.5", "--seed", str(seed), "--no-cuda"]
+    options = ["--env-id", env_id, "--arm", "a", "--control-probability", "0.5", "--seed", str(seed), "--no-cuda"]
     options += ["--total-timesteps", str(timesteps), "--eval-every", str(timesteps), "--trajectory-episodes", str(episodes)]
     key = hashlib.sha256(json.dumps([__version__, options, sha256(agent), sha256(table)]).encode()).hexdigest()
     folder = table.resolve().with_name(f"trial-{key[:8]}")

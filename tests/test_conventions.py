@@ -44,7 +44,8 @@ MAY_IMPORT = {
         {"wandb", "moviepy"},
     ),
     "cleanrl_scripts/comparison": (
-        {"numpy", "scipy", "matplotlib", "cleanrl_scripts", "cleanrl_scripts.common", "cleanrl_scripts.comparison"},
+        {"numpy", "scipy", "matplotlib", "llmwrappers"}
+        | {"cleanrl_scripts", "cleanrl_scripts.common", "cleanrl_scripts.comparison"},
         {"ray", "wandb"},
     ),
     "prompts": (set(), set()),
@@ -263,7 +264,7 @@ def prior(tmp_path):
 
 def stack(env_id, prior, **kwargs):
     env = RecordEpisodeStatistics(gym.make(env_id))
-    env = LLMActionMask(env, prior, radius=0.2, mapping="project", gate="step", **kwargs)
+    env = LLMActionMask(env, prior, radius=0.2, mapping="clip", gate="step", **kwargs)
     return ActionBoundsObservation(EpsilonMaskSchedule(env, total_timesteps=40, mask_fraction=0.5))
 
 

@@ -64,7 +64,7 @@ class Teacher:
 
     def __init__(self, env: gym.Env, policy: PriorPolicy, observe: Callable, prior_input: str | None, radius: float):
         self.env, self.policy, self.observe, self.prior_input = env, policy, observe, prior_input
-        self.mask = LLMActionMask(env, policy, radius, mapping="project", prior_input=prior_input)
+        self.mask = LLMActionMask(env, policy, radius, mapping="clip", prior_input=prior_input)
         read_prior_input(env, prior_input, *env.reset(seed=0))  # a key that no info has is found here
 
     def play(self, seed: int) -> Episode:

@@ -15,8 +15,8 @@ from tqdm import tqdm
 
 from cleanrl_scripts.common.arguments import RunArgs
 from cleanrl_scripts.common.errors import UserError
-from cleanrl_scripts.common.files import write_atomically
 from cleanrl_scripts.common.run_folder import how_to_resume
+from llmwrappers.files import write_atomically
 
 
 class Logger:

@@ -19,7 +19,7 @@ import torch
 
 from cleanrl_scripts.common.arguments import RunArgs
 from cleanrl_scripts.common.errors import UserError
-from cleanrl_scripts.common.files import write_atomically
+from llmwrappers.files import write_atomically
 
 
 @contextlib.contextmanager

@@ -15,8 +15,8 @@ import numpy as np
 import scipy.integrate
 
 from cleanrl_scripts.common.errors import UserError
-from cleanrl_scripts.common.files import write_atomically
 from cleanrl_scripts.comparison.runs import Run
+from llmwrappers.files import write_atomically
 
 # What is evaluated, as the scripts log it under eval/, and how it is drawn. The plain agent is what all statistics are about.
 PLAIN = "episodic_return"

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cleanrl_scripts.common.errors import UserError
-from cleanrl_scripts.common.files import write_atomically
 from cleanrl_scripts.comparison.curves import Evaluation, curves_of
 from cleanrl_scripts.comparison.runs import Run, by_name, different, in_a_path, refuse_other_arguments, usual_flags
+from llmwrappers.files import write_atomically
 
 
 @contextlib.contextmanager

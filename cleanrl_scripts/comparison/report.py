@@ -8,11 +8,11 @@ from pathlib import Path
 
 import matplotlib
 
-from cleanrl_scripts.common.files import write_atomically
 from cleanrl_scripts.comparison.curves import from_csv
 from cleanrl_scripts.comparison.description import description_of
 from cleanrl_scripts.comparison.figures import STYLE, curves_figure, summary_figure
 from cleanrl_scripts.comparison.tables import Report, amount, explanation, make_report, markdown
+from llmwrappers.files import write_atomically
 
 
 def html_page(report: Report, name: str, description: dict, figures: dict[str, str]) -> str:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import IO
 
 from cleanrl_scripts.common.errors import UserError
-from cleanrl_scripts.common.files import write_atomically
 from cleanrl_scripts.comparison.pools import LocalPool, RayPool
 from cleanrl_scripts.comparison.runs import EXPERT, Run
+from llmwrappers.files import write_atomically
 
 
 def tail(path: Path, size: int = 4000) -> str:

@@ -1,4 +1,4 @@
-"""EntryWorth: what each entry of a table of critical states is worth, and which of them fall silent because they do harm."""
+"""EntryWorth: what each entry of a table of critical states is worth, and which of them are disabled because they do harm."""
 
 import math
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class _Entry:
     tests: int = 0
     tested_count: int = 0
     interval: tuple[float, float, float] = (math.nan, -math.inf, math.inf)
-    is_silent: bool = False
+    is_disabled: bool = False
 
     def test(self, error_rate: float) -> None:
         """Renews the interval if there is enough that is new; the tests of all times miss with ``error_rate`` at most."""
@@ -34,24 +34,24 @@ class _Entry:
         self.tests += 1
         self.tested_count = fewest
         self.interval = difference(self.fired, self.withheld, error_rate / (self.tests * (self.tests + 1)))
-        self.is_silent = self.interval[2] < 0
+        self.is_disabled = self.interval[2] < 0
 
 
 class EntryWorth:
-    """Estimates what each entry of a table is worth, and silences those that surely do harm.
+    """Estimates what each entry of a table is worth, and disables those that surely do harm.
 
-    Where an entry matches, a coin decides whether its action is played (LLMActionOverride's ``withhold``), so that nothing but
-    the action tells the two kinds of steps apart. With the advantages of these steps, estimated from the environment's own
-    reward::
+    Where an entry matches, a coin decides whether its action is played (LLMActionOverride's ``control_probability``), so that
+    nothing but the action tells the two kinds of steps apart. With the advantages of these steps, estimated from the
+    environment's own reward::
 
         worth(entry) = mean(advantage | fired) - mean(advantage | withheld)
 
-    with Welch's interval (see ``discounted_returns.difference``). An entry falls silent, for good, at the first test at which
+    with Welch's interval (see ``discounted_returns.difference``). An entry is disabled, for good, at the first test at which
     its interval lies wholly below 0. The error is divided among entries and tests, ``error_rate / (n_entries k (k + 1))`` at an
-    entry's k-th test, so that with probability 1 - ``error_rate`` no entry that does no harm falls silent at any time, as far
+    entry's k-th test, so that with probability 1 - ``error_rate`` no entry that does no harm is disabled at any time, as far
     as steps are independent and means of advantages normal. Where an advantage is rare and far below the rest (a fall in one
-    step of twenty), the fewer withheld steps may not have seen it yet, and harmless entries fall silent more often, the more so
-    the less is withheld.
+    step of twenty), the fewer withheld steps may not have seen it yet, and harmless entries are disabled more often, the
+    more so the less is withheld.
 
     A look tests an entry only if the smaller of its two numbers of steps has grown by a quarter since its last test. So there
     are about ten tests for every tenfold of steps, however often one looks, and each may err more often than a test of every
@@ -74,10 +74,10 @@ class EntryWorth:
         ...     fired = coin.random() < 0.75
         ...     worth.record(0, fired, coin.gauss(1.0 if fired else 0.0, 1.0))
         ...     worth.record(1, fired, coin.gauss(-1.0 if fired else 0.0, 1.0))
-        >>> worth.look(), worth.silent
+        >>> worth.look(), worth.disabled
         ([1], [1])
         >>> print(worth)
-        of 2 entries 1 cost return and fell silent: 1; 1 surely helped: 0; 0 met too rarely, or doing too little, to tell
+        of 2 entries 1 cost return and got disabled: 1; 1 surely helped: 0; 0 met too rarely, or doing too little, to tell
 
     Change log:
         * v0.1.0 - added
@@ -108,13 +108,13 @@ class EntryWorth:
             met.withheld_count += 1
 
     def look(self) -> list[int]:
-        """Returns the entries that fall silent now; to be called now and then, as after each rollout."""
+        """Returns the entries that are disabled now; to be called now and then, as after each rollout."""
         newly = []
         for index, entry in enumerate(self._entries):
-            if entry.is_silent:
+            if entry.is_disabled:
                 continue
             entry.test(self.error_rate / len(self._entries))
-            if entry.is_silent:
+            if entry.is_disabled:
                 newly.append(index)
             # Once a look: what comes between two looks is from one agent, and counts alike.
             entry.fired.forget()
@@ -122,14 +122,14 @@ class EntryWorth:
         return newly
 
     @property
-    def silent(self) -> list[int]:
-        """The entries that have fallen silent."""
-        return [index for index, entry in enumerate(self._entries) if entry.is_silent]
+    def disabled(self) -> list[int]:
+        """The entries that are disabled."""
+        return [index for index, entry in enumerate(self._entries) if entry.is_disabled]
 
     @property
     def advantage(self) -> float:
         """What the entries that speak are worth together, each weighed by its steps; NaN where nothing can be compared."""
-        compared = [e for e in self._entries if not e.is_silent and e.fired.count > 0 and e.withheld.count > 0]
+        compared = [e for e in self._entries if not e.is_disabled and e.fired.count > 0 and e.withheld.count > 0]
         if not compared:
             return math.nan
         weights = [entry.fired.count + entry.withheld.count for entry in compared]
@@ -144,15 +144,17 @@ class EntryWorth:
         for index, entry in enumerate(self._entries):
             advantage, low, high = (number if math.isfinite(number) else None for number in entry.interval)
             counts = {"fired": entry.fired_count, "withheld": entry.withheld_count}
-            rows.append({"entry": index, **counts, "advantage": advantage, "low": low, "high": high, "silent": entry.is_silent})
+            rows.append(
+                {"entry": index, **counts, "advantage": advantage, "low": low, "high": high, "disabled": entry.is_disabled}
+            )
         return rows
 
     def __str__(self) -> str:
         helped = [index for index, entry in enumerate(self._entries) if entry.interval[1] > 0]
         parts = []
-        for entries, what in ((self.silent, "cost return and fell silent"), (helped, "surely helped")):
+        for entries, what in ((self.disabled, "cost return and got disabled"), (helped, "surely helped")):
             parts.append(f"{len(entries)} {what}{': ' if entries else ''}{', '.join(map(str, entries))}")
-        unclear = len(self._entries) - len(self.silent) - len(helped)
+        unclear = len(self._entries) - len(self.disabled) - len(helped)
         return f"of {len(self._entries)} entries {'; '.join(parts)}; {unclear} met too rarely, or doing too little, to tell"
 
     def state(self) -> list[list[Any]]:
@@ -166,7 +168,7 @@ class EntryWorth:
                 e.tests,
                 e.tested_count,
                 e.interval,
-                e.is_silent,
+                e.is_disabled,
             ]
             for e in self._entries
         ]
@@ -174,7 +176,7 @@ class EntryWorth:
     def load_state(self, state: list[list[Any]]) -> None:
         """Goes on from what ``state`` returned."""
         for e, kept in zip(self._entries, state, strict=True):
-            fired, withheld, e.fired_count, e.withheld_count, e.tests, e.tested_count, interval, e.is_silent = kept
+            fired, withheld, e.fired_count, e.withheld_count, e.tests, e.tested_count, interval, e.is_disabled = kept
             e.fired.load_state(fired)
             e.withheld.load_state(withheld)
             e.interval = tuple(interval)

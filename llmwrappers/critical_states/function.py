@@ -3,7 +3,6 @@
 import ast
 import copy
 import re
-import warnings
 from typing import Any
 
 import gymnasium as gym
@@ -11,10 +10,9 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 from gymnasium.wrappers import TransformAction
 
+from llmwrappers.faults import Faults
 from llmwrappers.sandbox.generated_policy import GeneratedPolicy, vet_policy
 from llmwrappers.sandbox.language import PolicyFault, PolicyRejected, _parse
-
-MAX_FAULTS_IN_A_ROW = 10
 
 # Makes of critical(obs) a policy that answers with numbers alone: is critical (0 or 1), the action, the reward. What is said of
 # a state that is not critical does not matter: LLMs write None, 0.0 or some action there.
@@ -46,7 +44,7 @@ class CriticalFunction:
 
     An action on a Box is clipped into it. Code that raises, works for too long, or returns another shape, NaN, Inf, a reward
     outside [-1, 1] or an action that is not in a Discrete space has made a fault: nothing is critical at that observation, the
-    fault is counted in ``faults`` and the first one warned of. After 10 in a row it stays silent, with a second warning.
+    fault is counted in ``faults`` and the first one warned of. After 10 in a row, with a second warning, it is given up.
 
     Args:
         source: Python code that defines ``critical(obs)``
@@ -79,18 +77,22 @@ class CriticalFunction:
         except PolicyRejected as rejected:
             raise _in_own_lines(rejected, source) from None
         self.source, self.action_space, self.isolation = source, action_space, isolation
-        self.faults = self.faults_in_a_row = 0
+        self.faults = Faults(
+            "CriticalFunction: the code",
+            "nothing is critical at that observation. Further faults are counted in .faults.",
+            "it is not called any more",
+        )
 
     def __call__(self, observation: Any) -> tuple[Any, float] | None:
         """Returns the suggested action (an array of its own, or an int) and reward at an observation; None if not critical."""
-        if self.faults_in_a_row >= MAX_FAULTS_IN_A_ROW:
+        if self.faults.is_too_many:
             return None
         try:
             is_critical, *action, reward = self._policy(observation).tolist()
         except (PolicyFault, PolicyRejected) as fault:  # rejected: its top level fails, in a process at the first call
-            self._count(fault)
+            self.faults.add(_own_words(fault, self.source), stacklevel=2)
             return None
-        self.faults_in_a_row = 0
+        self.faults.end_row()
         if not is_critical:
             return None
         space = self.action_space
@@ -103,22 +105,7 @@ class CriticalFunction:
         self._policy.close()
 
     def __reduce__(self):
-        counted = {"faults": self.faults, "faults_in_a_row": self.faults_in_a_row}
-        return CriticalFunction, (self.source, self.action_space, self.isolation), counted
-
-    def _count(self, fault: PolicyFault | PolicyRejected) -> None:
-        self.faults += 1
-        self.faults_in_a_row += 1
-        if self.faults == 1:
-            warnings.warn(
-                f"CriticalFunction: the code failed ({_own_words(fault, self.source)}); nothing is critical at that "
-                "observation. Further faults are counted in .faults.",
-                stacklevel=3,
-            )
-        if self.faults_in_a_row == MAX_FAULTS_IN_A_ROW:
-            warnings.warn(
-                f"CriticalFunction: the code failed {MAX_FAULTS_IN_A_ROW} times in a row; it stays silent.", stacklevel=3
-            )
+        return CriticalFunction, (self.source, self.action_space, self.isolation), {"faults": self.faults}
 
 
 def vet_critical_function(source: str, env: gym.Env, isolation: str = "inprocess") -> CriticalFunction:

@@ -95,8 +95,8 @@ class GuidanceLookup:
     """Asks the guidance once for each observation, and counts the steps taken in critical states.
 
     Each wrapper that uses guidance holds one; ``entry`` and ``advice`` are about the latest observation. An entry is the index
-    of a table's state, -1 where none matches; guidance that is no table has one entry, 0. Where an entry is ``silent`` nothing
-    is critical: its states do not go to the next nearest entry, which was not written for them.
+    of a table's state, -1 where none matches; guidance that is no table has one entry, 0. Where an entry is ``disabled``
+    nothing is critical: its states do not go to the next nearest entry, which was not written for them.
     """
 
     def __init__(self, source: Any, env: gym.Env, info_key: str | None, patience_steps: int):
@@ -104,18 +104,18 @@ class GuidanceLookup:
             raise ValueError(f"patience_steps must be a whole number of steps, 0 for endless patience, got {patience_steps!r}")
         self.guidance = load_guidance(source, env, info_key)
         if isinstance(self.guidance, CriticalFunction):
-            # It falls silent for good after too many faults in a row, which are to be those of this wrapper alone.
+            # It is given up after too many faults in a row, which are to be those of this wrapper alone.
             self.guidance = copy.deepcopy(self.guidance)
         self.source, self.info_key, self.patience_steps = source, info_key, patience_steps
         self.hit_count = self.step_count = 0
         self.entry, self.advice = -1, None
-        self.silent: frozenset[int] = frozenset()
+        self.disabled: frozenset[int] = frozenset()
 
     def require_entries(self, entries: frozenset[int]) -> None:
         """Raises a ValueError if there is an entry that the guidance does not have."""
         size = entry_count(self.guidance)
         if not entries <= frozenset(range(size)):
-            raise ValueError(f"silent must hold entries of the guidance, 0 to {size - 1}, got {sorted(entries)}")
+            raise ValueError(f"disabled must hold entries of the guidance, 0 to {size - 1}, got {sorted(entries)}")
 
     def look(self, observation: Any, info: dict[str, Any]) -> tuple[Any, float] | None:
         """Returns, and keeps, the advice at an observation; None where its entry is silent."""
@@ -130,7 +130,7 @@ class GuidanceLookup:
             # A copy, because a callable may write into what it is given.
             advice = self.guidance(copy.deepcopy(observation))
             entry = -1 if advice is None else 0
-        self.entry, self.advice = (-1, None) if entry in self.silent else (entry, advice)
+        self.entry, self.advice = (-1, None) if entry in self.disabled else (entry, advice)
         return self.advice
 
     def count(self) -> tuple[Any, float] | None:
@@ -139,8 +139,8 @@ class GuidanceLookup:
         Raises:
             RuntimeError: nothing was critical in the first ``patience_steps`` steps
         """
-        # What fell silent has matched, if in another environment.
-        if self.step_count == self.patience_steps > 0 and self.hit_count == 0 and not self.silent:
+        # What was disabled has matched, if in another environment.
+        if self.step_count == self.patience_steps > 0 and self.hit_count == 0 and not self.disabled:
             raise RuntimeError(
                 f"no state was critical in the first {self.step_count} steps under {self._name()}: was it made for another "
                 "environment or from observations that were normalized, or is its tolerance too small? Compare "
@@ -158,9 +158,15 @@ class GuidanceLookup:
 
 
 class GuidedWrapper(gym.Wrapper):
-    """Shows what the lookup of a wrapper that uses guidance has counted, and silences entries of it."""
+    """A wrapper that uses guidance: looks every observation up, shows what was counted, and disables entries."""
 
     _lookup: GuidanceLookup
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
+        """Resets the environment and looks the first observation up."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        self._lookup.look(observation, info)
+        return observation, info
 
     def close(self):
         """Closes the environment, and ends the guidance's process, if it has one."""
@@ -185,32 +191,32 @@ class GuidedWrapper(gym.Wrapper):
         A resumed run sets them, which sets those of a wrapper below, too; faults that are left out are 0.
         """
         code = self._lookup.guidance
-        faults = (code.faults, code.faults_in_a_row) if isinstance(code, CriticalFunction) else ()
+        faults = code.faults.counts if isinstance(code, CriticalFunction) else ()
         return self.step_count, self.hit_count, *faults
 
     @counts.setter
     def counts(self, counts: tuple[int, ...]):
         self._lookup.step_count, self._lookup.hit_count, *faults = counts
         if isinstance(code := self._lookup.guidance, CriticalFunction):
-            code.faults, code.faults_in_a_row = faults or (0, 0)
+            code.faults.counts = tuple(faults) or (0, 0)
         if (below := self._below()) is not None:
             below.counts = counts
 
     @property
-    def silent(self) -> frozenset[int]:
+    def disabled(self) -> frozenset[int]:
         """The entries that do not speak from the next observation on, as if they were not critical.
 
         Setting it sets that of a wrapper below, too, which has the same table; what one does not have, none takes.
         """
-        return self._lookup.silent
+        return self._lookup.disabled
 
-    @silent.setter
-    def silent(self, entries: Iterable[int]):
+    @disabled.setter
+    def disabled(self, entries: Iterable[int]):
         entries = frozenset(entries)
         self._lookup.require_entries(entries)
         if (below := self._below()) is not None:
-            below.silent = entries
-        self._lookup.silent = entries
+            below.disabled = entries
+        self._lookup.disabled = entries
 
     def _below(self) -> "GuidedWrapper | None":
         """The next wrapper of this kind; not whatever else has attributes of these names."""

@@ -11,6 +11,8 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 from numpy.typing import ArrayLike, NDArray
 
+from llmwrappers.files import write_atomically
+
 SMALLEST_TOLERANCE = 1e-9
 
 
@@ -268,9 +270,7 @@ class CriticalStates:
             "]",
             "}",
         ]
-        partial = Path(f"{os.fspath(path)}.partial")
-        partial.write_text("\n".join(lines) + "\n", "utf-8", newline="\n")
-        os.replace(partial, path)
+        write_atomically(Path(path), "\n".join(lines) + "\n")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "CriticalStates":

@@ -1,5 +1,6 @@
 """Trajectories: the episodes of one agent, as arrays in one file."""
 
+import io
 import os
 import zipfile
 import zlib
@@ -8,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+
+from llmwrappers.files import write_atomically
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,10 +127,9 @@ class Trajectories:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a compressed .npz file, all of it or none."""
-        partial = Path(f"{os.fspath(path)}.partial")
-        with partial.open("wb") as file:
-            np.savez_compressed(file, env_id=np.array(self.env_id), **{name: getattr(self, name) for name in ARRAYS})
-        os.replace(partial, path)
+        file = io.BytesIO()
+        np.savez_compressed(file, env_id=np.array(self.env_id), **{name: getattr(self, name) for name in ARRAYS})
+        write_atomically(Path(path), file.getvalue())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Trajectories":

@@ -94,12 +94,6 @@ class CriticalStateRewarder(GuidedWrapper, RecordConstructorArgs):
         gym.Wrapper.__init__(self, env)
         self.alpha, self.shaping, self.gamma = alpha, shaping, gamma
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
-        """Resets the environment and looks the first observation up."""
-        observation, info = self.env.reset(seed=seed, options=options)
-        self._lookup.look(observation, info)
-        return observation, info
-
     def step(self, action):
         """Steps and adds the LLM's reward."""
         advice, entry = self._lookup.count(), self._lookup.entry

@@ -1,8 +1,6 @@
 """LLMActionMask: confines each action to an interval around a prior policy (CAMEL, arXiv 2502.11896)."""
 
 import copy
-import math
-import operator
 import os
 import warnings
 from typing import Any
@@ -14,12 +12,14 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
-from llmwrappers.action_intervals import center_and_half_width, interval_around, scale
+from llmwrappers.action_intervals import interval_around
+from llmwrappers.box_mask import BoxMask
+from llmwrappers.discrete_mask import DiscreteMask
+from llmwrappers.faults import Faults
 from llmwrappers.priors import PriorPolicy, load_prior
 from llmwrappers.priors.prior_input import native_action, read_prior_input, require_prior_input
 from llmwrappers.sandbox.generated_policy import GeneratedPolicy
 
-MAX_FAULTS_IN_A_ROW = 10
 # Mixed into the seed of the gate: default_rng(seed) alone would repeat the environment's own stream.
 GATE_STREAM = 1
 
@@ -33,7 +33,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
     With ``center = clip(prior(obs))`` and ``low, high = clip(center +- radius (space.high - space.low) / 2)``::
 
         rescale:  a = (low + high) / 2 + x (high - low) / 2       x spans the current interval (CAMEL's mapping)
-        project:  a = clip(native(x), low, high)                  x means the same with and without the mask
+        clip:     a = clip(native(x), low, high)                  x means the same with and without the mask
 
     The interval holds where the gate is open, with probability ``mask_epsilon``; elsewhere it is the whole space. The gate
     is drawn at every step (CAMEL) or once an episode, from a stream of its own that ``reset(seed=...)`` seeds. Where it is
@@ -61,7 +61,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         radius: half-width as a fraction of half the action range, in (0, 2]; 2 is the whole space around any centre
         mask_epsilon: probability in [0, 1] that the mask applies; like ``radius`` an attribute, so that a schedule, or a
             learner at every step, can set it
-        mapping: "rescale" or "project"
+        mapping: "rescale" or "clip"
         gate: "step" or "episode", how often the gate is drawn
         candidate: which of a shipped prior's candidates; its default candidate if None
         isolation: where the code of a name or a path is played, "inprocess" or in a locked "process" of its own
@@ -106,19 +106,14 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         prior_input: str | None = None,
     ):
         space = env.action_space
-        if isinstance(space, Box):
-            if not np.issubdtype(space.dtype, np.floating):
-                raise TypeError(f"LLMActionMask needs a Box action space of floats, got {space}")
-            with np.errstate(over="ignore", invalid="ignore"):
-                if not np.isfinite(space.high - space.low).all():
-                    raise ValueError(
-                        f"LLMActionMask needs an action space with finite bounds, got {space}; give it some with "
-                        "gymnasium.wrappers.TransformAction(env, func=lambda action: action, action_space=Box(low, high))"
-                    )
-        elif not isinstance(space, Discrete):
+        if mapping == "project":
+            warnings.warn("LLMActionMask: mapping='project' is called 'clip' now", DeprecationWarning, stacklevel=2)
+            mapping = "clip"
+        if mapping not in ("rescale", "clip"):
+            raise ValueError(f"mapping must be 'rescale' or 'clip', got {mapping!r}")
+        if not isinstance(space, Box | Discrete):
             raise TypeError(f"LLMActionMask serves Box and Discrete action spaces, got {space}")
-        if mapping not in ("rescale", "project"):
-            raise ValueError(f"mapping must be 'rescale' or 'project', got {mapping!r}")
+        self._next = BoxMask(space, mapping) if isinstance(space, Box) else DiscreteMask(space)
         if gate not in ("step", "episode"):
             raise ValueError(f"gate must be 'step' or 'episode', got {gate!r}")
         if env.has_wrapper_attr("native_action_space"):
@@ -148,18 +143,15 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         self.mapping = mapping
         self.gate = gate
         self.prior_input = prior_input
-        self.prior_faults = 0
-        self.prior_faults_in_a_row = 0
+        self.prior_faults = Faults(
+            "LLMActionMask: the prior",
+            "the whole action space is allowed for this step. Further faults are counted in info['prior_faults'].",
+            "the mask stays off",
+        )
         self._gate_rng = np.random.default_rng()
         self._episode_gate = self._is_over = False
-        if isinstance(space, Box):
-            self.action_space = Box(-1.0, 1.0, space.shape, space.dtype.type)
-            self._dtype, self._shape = space.dtype, space.shape
-            self._whole_space = (space.low, space.high, *center_and_half_width(space.low, space.high))
-            self._interval = self._whole_space
-        else:
-            self._all_allowed = np.ones(space.n, dtype=np.int8)
-            self._allowed, self._is_masked = self._all_allowed, False
+        if isinstance(self._next, BoxMask):
+            self.action_space = self._next.normalized_space
 
     @property
     def mask_epsilon(self) -> float:
@@ -199,7 +191,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
 
     def step(self, action):
         """Maps the action into the current bounds, steps, and publishes the bounds of the next action."""
-        executed = self._confine(action)
+        executed = self._next.confine(action)
         # Environments may write into the action they receive, and may return the same info dict again.
         executed_action = copy.copy(executed)
         observation, reward, terminated, truncated, info = self.env.step(executed)
@@ -233,68 +225,24 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
             >>> info["action_low"].tolist(), info["action_high"].tolist()
             ([-0.25], [0.5])
         """
-        low, high, *_ = self._whole_space
+        space = self.native_action_space
+        assert isinstance(space, Box)
         # Clipped before it is cast, which a large number would not survive.
-        center = native_action(self._prior(observation), low, high).astype(self._dtype)
-        return interval_around(center, self._native_radius, low, high)
+        center = native_action(self._prior(observation), space.low, space.high).astype(space.dtype)
+        return interval_around(center, self._native_radius, space.low, space.high)
 
     def allowed_actions(self, observation) -> NDArray[np.int8]:
         """Returns the mask (n,) over a Discrete space of the actions that the prior allows at what it is handed."""
-        space, answer = self.native_action_space, self._prior(observation)
-        assert isinstance(space, Discrete)
-        if isinstance(answer, set | frozenset):
-            mask = np.zeros(space.n, dtype=np.int8)
-            for action in answer:
-                if not space.contains(action):
-                    raise ValueError(f"the prior allowed action {action!r}, which is not in {space}")
-                mask[action - space.start] = 1
-        else:
-            mask = np.asarray(answer)
-            # No other integers: they could be meant as the actions themselves.
-            is_truth = mask.dtype in (np.bool_, np.int8) or np.issubdtype(mask.dtype, np.floating)
-            if mask.shape != (space.n,) or not is_truth or not np.isin(mask, (0, 1)).all():
-                raise ValueError(
-                    f"the prior returned {answer!r}; it must be a set of actions or a vector of {space.n} truth values: "
-                    "booleans, or 0 and 1 as floats or int8"
-                )
-            mask = mask.astype(np.int8)
-        if not mask.any():
-            raise ValueError("the prior allowed no action at all")
-        return mask
+        assert isinstance(self._next, DiscreteMask)
+        return self._next.allowed(self._prior(observation))
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Returns the boolean mask (n,) of the next action on a Discrete space, as sb3-contrib's MaskablePPO asks for it."""
-        if isinstance(self.native_action_space, Box):
+        if isinstance(self._next, BoxMask):
             raise TypeError(
                 "action_masks() is for Discrete action spaces; on a Box read info['action_low'] and ['action_high']"
             )
-        return self._allowed.astype(np.bool_)
-
-    def _confine(self, action):
-        """What the environment receives."""
-        if isinstance(self.native_action_space, Discrete):
-            start = int(self.native_action_space.start)
-            try:
-                index = operator.index(action) - start
-            except TypeError:  # 1.9 is no action 1
-                index = -1
-            if not 0 <= index < self.native_action_space.n:
-                raise ValueError(f"action must be in {self.native_action_space}, got {action!r}")
-            # Where the mask is off, an action that the environment does not allow is the environment's to deal with.
-            if self._is_masked and not self._allowed[index]:
-                allowed = np.flatnonzero(self._allowed)
-                index = int(allowed[index % len(allowed)])
-            return index + start
-        action = np.asarray(action, dtype=self._dtype)
-        if action.shape != self._shape:
-            raise ValueError(f"action must have shape {self._shape}, got {action.shape}")
-        low, high, center, half_width = self._interval
-        if self.mapping == "project":
-            _, _, center, half_width = self._whole_space
-        executed = scale(action, center, half_width, low, high)
-        if math.isnan(np.vdot(executed, executed)):  # in half the time of np.isnan(executed).any()
-            raise ValueError(f"action must hold no NaN, got {action!r}")
-        return executed
+        return self._next.mask.astype(np.bool_)
 
     def _begin_episode(self) -> None:
         self._is_over = False
@@ -308,53 +256,22 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         """Sets the bounds of the next action and writes them into its info."""
         applies = self._draw_gate() if self.gate == "step" else self._episode_gate
         mask = None
-        if applies and self.prior_faults_in_a_row < MAX_FAULTS_IN_A_ROW:
+        if applies and not self.prior_faults.is_too_many:
             mask = self._ask_prior(read_prior_input(self, self.prior_input, observation, info))
-        if isinstance(self.native_action_space, Discrete):
-            legal = np.array(info.get("action_mask", self._all_allowed), dtype=np.int8)
-            if mask is not None and not (mask := mask & legal).any():
-                mask = None
-            self._allowed, self._is_masked = legal if mask is None else mask, mask is not None
-            info["action_mask"] = self._allowed.copy()
-        else:
-            self._interval = self._whole_space if mask is None else (*mask, *center_and_half_width(*mask))
-            info["action_low"], info["action_high"] = np.array(self._interval[0]), np.array(self._interval[1])
-        info["mask_active"] = mask is not None
-        info["prior_faults"] = self.prior_faults
+        info["mask_active"] = self._next.set(mask, info)
+        info["prior_faults"] = self.prior_faults.total
 
     def _ask_prior(self, observation) -> Any:
         """The prior's bounds or allowed actions at an observation; None if it made a fault."""
-        rule = self.allowed_actions if isinstance(self.native_action_space, Discrete) else self.bounds
+        rule = self.bounds if isinstance(self._next, BoxMask) else self.allowed_actions
         try:
             # A copy, because a prior may write into what it is given.
             mask = rule(observation.copy() if isinstance(observation, np.ndarray) else copy.deepcopy(observation))
             # Another rule than the one above, whose intervals are right by construction.
-            if isinstance(self.native_action_space, Box) and type(self).bounds is not LLMActionMask.bounds:
-                mask = self._inside(*mask)
+            if isinstance(self._next, BoxMask) and type(self).bounds is not LLMActionMask.bounds:
+                mask = self._next.part_within(*mask)
         except Exception as error:
-            self.prior_faults += 1
-            self.prior_faults_in_a_row += 1
-            if self.prior_faults == 1:
-                warnings.warn(
-                    f"LLMActionMask: the prior failed ({type(error).__name__}: {error}); the whole action space is allowed "
-                    "for this step. Further faults are counted in info['prior_faults'].",
-                    stacklevel=2,
-                )
-            if self.prior_faults_in_a_row == MAX_FAULTS_IN_A_ROW:
-                warnings.warn(
-                    f"LLMActionMask: the prior failed {MAX_FAULTS_IN_A_ROW} times in a row; the mask stays off.", stacklevel=2
-                )
+            self.prior_faults.add(f"{type(error).__name__}: {error}", stacklevel=2)
             return None
-        self.prior_faults_in_a_row = 0
+        self.prior_faults.end_row()
         return mask
-
-    def _inside(self, low: Any, high: Any) -> tuple[NDArray, NDArray]:
-        """The part of an interval that lies in the action space."""
-        least, greatest, *_ = self._whole_space
-        inside = np.maximum(low, least).astype(self._dtype), np.minimum(high, greatest).astype(self._dtype)
-        if np.shape(low) != self._shape or np.shape(high) != self._shape or not (inside[0] <= inside[1]).all():
-            raise ValueError(
-                f"bounds must return low <= high of shape {self._shape}, in part within {self.native_action_space}; "
-                f"got {low}, {high}"
-            )
-        return inside

@@ -12,7 +12,7 @@ from gymnasium.utils import RecordConstructorArgs
 from llmwrappers.critical_states.guidance import Guidance, GuidanceLookup, GuidedWrapper
 
 # Keeps what is withheld out of the environment's random stream, which default_rng(seed) would be.
-WITHHOLD_STREAM = 3
+CONTROL_STREAM = 3
 
 
 class LLMActionOverride(GuidedWrapper, RecordConstructorArgs):
@@ -24,7 +24,7 @@ class LLMActionOverride(GuidedWrapper, RecordConstructorArgs):
         executed = LLM's action, if the state acted in is critical; the agent's action elsewhere     (ULTRA-A)
 
     It belongs below an LLMActionMask, where actions are in native units. What an entry is worth shows where its action is
-    sometimes withheld (see EntryWorth); entries that are not worth it can be made ``silent``.
+    sometimes withheld (see EntryWorth); entries that are not worth it can be made ``disabled``.
 
     Info:
         ``executed_action``: step, the action that the environment received; that of a wrapper below, if it wrote one
@@ -38,12 +38,12 @@ class LLMActionOverride(GuidedWrapper, RecordConstructorArgs):
             with ``table.json``, or a callable such as CriticalStates: observation -> (action, reward) or None
         info_key: the key of an array in every ``info`` that is looked up instead of the observation, if not None
         patience_steps: how many first steps may pass without one critical state; 0 for any number
-        withhold: the probability, in [0, 1), that the agent's own action is played in a critical state all the same
+        control_probability: the probability, in [0, 1), that the agent's own action is played in a critical state all the same
 
     Raises:
         ValueError: critical states that are not found or do not fit, an LLMActionMask or another override below, bad
             ``patience_steps``, a missing ``info_key``
-        InvalidProbability: ``withhold`` outside [0, 1)
+        InvalidProbability: ``control_probability`` outside [0, 1)
         PolicyRejected: code that could do more than compute
         TypeError: an action space that is neither Box nor Discrete
         RuntimeError: by ``step``, nothing was critical in the first ``patience_steps`` steps
@@ -71,39 +71,43 @@ class LLMActionOverride(GuidedWrapper, RecordConstructorArgs):
         critical_states: str | os.PathLike[str] | Guidance,
         info_key: str | None = None,
         patience_steps: int = 20_000,
-        withhold: float = 0.0,
+        control_probability: float = 0.0,
     ):
         if not isinstance(env.action_space, Box | Discrete):
             raise TypeError(f"LLMActionOverride serves Box and Discrete action spaces, got {env.action_space}")
         if env.has_wrapper_attr("native_action_space"):
             raise ValueError(f"LLMActionOverride belongs below LLMActionMask, where actions are in native units; got {env}")
-        if env.has_wrapper_attr("withhold"):
+        if env.has_wrapper_attr("control_probability"):
             raise ValueError(f"env has an LLMActionOverride already, got {env}; it acts last, so this one would not be heard")
-        if not 0 <= withhold < 1:
-            raise InvalidProbability(f"withhold must lie in [0, 1), got {withhold!r}")
+        if not 0 <= control_probability < 1:
+            raise InvalidProbability(f"control_probability must lie in [0, 1), got {control_probability!r}")
         # What a spec can hold: JSON's types.
         critical_states = os.fspath(critical_states) if isinstance(critical_states, os.PathLike) else critical_states
-        withhold = float(withhold)
+        control_probability = float(control_probability)
         self._lookup = GuidanceLookup(critical_states, env, info_key, patience_steps)
         RecordConstructorArgs.__init__(
-            self, critical_states=critical_states, info_key=info_key, patience_steps=patience_steps, withhold=withhold
+            self,
+            critical_states=critical_states,
+            info_key=info_key,
+            patience_steps=patience_steps,
+            control_probability=control_probability,
         )
         gym.Wrapper.__init__(self, env)
-        self.withhold = withhold
-        self._withhold_rng = np.random.default_rng()
+        self.control_probability = control_probability
+        self._control_rng = np.random.default_rng()
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
         """Resets the environment and looks the first observation up."""
         if seed is not None:
-            self._withhold_rng = np.random.default_rng((seed, WITHHOLD_STREAM))
-        observation, info = self.env.reset(seed=seed, options=options)
-        self._lookup.look(observation, info)
-        return observation, info
+            self._control_rng = np.random.default_rng((seed, CONTROL_STREAM))
+        return super().reset(seed=seed, options=options)
 
     def step(self, action):
         """Steps with the LLM's action in a critical state, unless it is withheld, and with the agent's elsewhere."""
         advice, entry = self._lookup.count(), self._lookup.entry
-        is_withheld = advice is not None and self.withhold > 0 and self._withhold_rng.random() < self.withhold
+        is_withheld = (
+            advice is not None and self.control_probability > 0 and self._control_rng.random() < self.control_probability
+        )
         executed = action if advice is None or is_withheld else self._into_space(advice[0])
         # Environments may write into the action they receive, and may return the same info dict again.
         executed_action = self._copied(executed)

@@ -14,6 +14,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from llmwrappers.files import write_atomically
 from local_llm.models.reply import Backend, Message, ModelError, Reply, Sampling
 
 Request = dict[str, Any]
@@ -171,13 +172,7 @@ class Recorded:
 
 def write_json(path: Path, value: Any) -> None:
     """Leaves at path either what was there or all of the value, whatever happens meanwhile."""
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-        partial.write_text(json.dumps(value, indent=1) + "\n", "utf-8")
-        os.replace(partial, path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
+    write_atomically(path, json.dumps(value, indent=1) + "\n")
 
 
 def _key(request: Request) -> str:

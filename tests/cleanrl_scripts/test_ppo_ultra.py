@@ -375,23 +375,23 @@ def doors(tmp_path):
 
 
 @pytest.mark.parametrize("arm", ["a", "ra"])
-def test_the_harmful_entry_falls_silent_and_the_good_one_does_not(train, doors, arm, capsys):
+def test_the_harmful_entry_is_disabled_and_the_good_one_does_not(train, doors, arm, capsys):
     run_dir = train(*doors, "--arm", arm, "--total-timesteps", "2048")
     good, harmful, idle = json.loads((run_dir / "entries.json").read_text())
-    assert [row["silent"] for row in (good, harmful, idle)] == [False, True, False]
+    assert [row["disabled"] for row in (good, harmful, idle)] == [False, True, False]
     # An agent that has learned next to nothing tosses a coin: in place of it, action 1 is worth 8 / 2. Not the LLM's reward.
     assert 0 < good["low"] < good["advantage"] == pytest.approx(4.0, abs=1.0)
     assert good["low"] < 4.0 < good["high"]
     assert harmful["low"] < -4.0 < harmful["high"] < 0
     assert idle["low"] <= 0 <= idle["high"]
     place = {"action": 1, "reward": 0.5, "episode": 0, "step": 0}
-    assert list(good) == ["entry", "fired", "withheld", "advantage", "low", "high", "silent", *place]
+    assert list(good) == ["entry", "fired", "withheld", "advantage", "low", "high", "disabled", *place]
     assert place.items() <= good.items()
     summary = json.loads((run_dir / "summary.json").read_text())
-    assert "of 3 entries 1 cost return and fell silent: 1; 1 surely helped: 0; 1 met too rarely" in summary["verdict"]
+    assert "of 3 entries 1 cost return and got disabled: 1; 1 surely helped: 0; 1 met too rarely" in summary["verdict"]
     assert summary["verdict"] in capsys.readouterr().out
-    assert values_of(run_dir, "ultra/silent_entries")[0] == 0
-    assert values_of(run_dir, "ultra/silent_entries")[-1] == 1
+    assert values_of(run_dir, "ultra/disabled_entries")[0] == 0
+    assert values_of(run_dir, "ultra/disabled_entries")[-1] == 1
     assert values_of(run_dir, "ultra/advantage")[-1] > 1
     assert summary.keys() == {"global_step", "seconds", "eval/episodic_return", "eval/guided_return", "verdict"}
 
@@ -399,7 +399,7 @@ def test_the_harmful_entry_falls_silent_and_the_good_one_does_not(train, doors, 
 def test_advantages_that_tell_of_worth_are_of_the_environments_own_reward(ppo_ultra, doors):
     """Of one step: the reward less the value of the state, both in the environment's units; the LLM's reward is not in it."""
     rng = np.random.default_rng(0)
-    args = ppo_ultra.Args(num_steps=64, arm="ra", withhold=0.5, alpha=3.0)
+    args = ppo_ultra.Args(num_steps=64, arm="ra", control_probability=0.5, alpha=3.0)
     table = CriticalStates.load(doors[doors.index("--critical-states") + 1])
     env = ppo_ultra.guide(RecordEpisodeStatistics(Doors()), args, table)
     agent = ActorCritic(env.observation_space, env.action_space, rng, torch.device("cpu"))
@@ -444,10 +444,10 @@ def test_own_rewards_are_the_rewards_but_for_the_llms(ppo_ultra, pretrained, arm
 
 def test_without_withholding_nothing_is_told_of_entries(train, pretrained):
     """And an entry that would be withheld never is: all are overridden."""
-    run_dir = train(*starts_from(pretrained), "--arm", "a", "--withhold", "0", "--total-timesteps", "512")
+    run_dir = train(*starts_from(pretrained), "--arm", "a", "--control-probability", "0", "--total-timesteps", "512")
     assert not (run_dir / "entries.json").exists()
     assert values_of(run_dir, "ultra/hit_rate") == values_of(run_dir, "ultra/override_rate")
-    assert not values_of(run_dir, "ultra/advantage") + values_of(run_dir, "ultra/silent_entries")
+    assert not values_of(run_dir, "ultra/advantage") + values_of(run_dir, "ultra/disabled_entries")
     withheld = train(*starts_from(pretrained), "--arm", "a", "--total-timesteps", "512")
     rates = np.mean(values_of(withheld, "ultra/override_rate")) / np.mean(values_of(withheld, "ultra/hit_rate"))
     assert rates == pytest.approx(0.75, abs=0.1)
@@ -514,15 +514,15 @@ def one_step_table(tmp_path, action: float) -> list[str]:
 
 
 def test_a_guided_evaluation_plays_all_of_the_llms_actions_and_counts_none_of_its_rewards(train, tmp_path):
-    run_dir = train(*one_step_table(tmp_path, 0.8), "--withhold", "0.75", "--total-timesteps", "128")
+    run_dir = train(*one_step_table(tmp_path, 0.8), "--control-probability", "0.75", "--total-timesteps", "128")
     assert values_of(run_dir, "eval/guided_return") == pytest.approx([0.0, 0.0], abs=1e-6)
     assert max(values_of(run_dir, "eval/episodic_return")) < -0.3
 
 
-def test_what_fell_silent_is_silent_in_a_guided_evaluation(train, tmp_path):
+def test_what_was_disabled_is_disabled_in_a_guided_evaluation(train, tmp_path):
     """-1 is far from the optimum, 0.8, and worse than whatever an untaught agent plays."""
-    run_dir = train(*one_step_table(tmp_path, -1.0), "--withhold", "0.5", "--total-timesteps", "512")
-    assert json.loads((run_dir / "entries.json").read_text())[0]["silent"]
+    run_dir = train(*one_step_table(tmp_path, -1.0), "--control-probability", "0.5", "--total-timesteps", "512")
+    assert json.loads((run_dir / "entries.json").read_text())[0]["disabled"]
     guided, alone = (values_of(run_dir, f"eval/{name}_return") for name in ("guided", "episodic"))
     assert guided[0] == pytest.approx(-(1.8**2), abs=1e-5)
     assert guided[-1] == alone[-1] > -2.0
@@ -540,7 +540,7 @@ def test_critical_states_from_code(train, pretrained, tmp_path):
 @pytest.mark.filterwarnings("ignore:CriticalFunction")
 def test_the_faults_of_code_count_where_they_were_made(ppo_ultra):
     """What a guided evaluation plays, or another environment, does not silence the code in this one."""
-    args = ppo_ultra.Args(env_id="Pendulum-v1", arm="ra", patience_steps=0, withhold=0.0)
+    args = ppo_ultra.Args(env_id="Pendulum-v1", arm="ra", patience_steps=0, control_probability=0.0)
     code = CriticalFunction("def critical(obs):\n    assert obs[0] > 2\n    return True, [0.0], 0.5", Box(-2, 2, (1,)))
     played, other = (ppo_ultra.guide(ppo_ultra.make_flat_env(args), args, code) for _ in range(2))
     with pytest.warns(UserWarning, match="the code failed"):
@@ -553,7 +553,7 @@ def test_the_faults_of_code_count_where_they_were_made(ppo_ultra):
     other.counts = played.counts
     assert other.env.counts == (20, 0, 10, 10)
     other.reset(seed=0)
-    assert other.counts == (20, 0, 10, 10)  # silent, as the one it goes on for
+    assert other.counts == (20, 0, 10, 10)  # given up, as the one it goes on for
     other.counts = (0, 0)
     assert other.counts == other.env.counts == (0, 0, 0, 0)
 
@@ -615,7 +615,7 @@ def test_resuming_after_a_kill_repeats_the_run(ppo_ultra, train, pretrained, doo
     checkpoint = torch.load(cut / "checkpoint.pt", weights_only=True)
     assert sum(steps for steps, *_ in checkpoint["counts"]) == checkpoint["global_step"] > 0
     if case == "code":
-        assert [in_a_row for *_, in_a_row in checkpoint["counts"]] == [10] * len(checkpoint["counts"])  # it is silent
+        assert [in_a_row for *_, in_a_row in checkpoint["counts"]] == [10] * len(checkpoint["counts"])  # it was given up
     (cut / "summary.json").write_text("{}")  # as if it had been finished and were resumed all the same
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setattr(ppo_ultra.PPO, "reset", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
@@ -629,7 +629,7 @@ def test_resuming_after_a_kill_repeats_the_run(ppo_ultra, train, pretrained, doo
     if case != "rnd":
         assert (cut / "entries.json").read_bytes() == (whole / "entries.json").read_bytes()
     if case == "doors":
-        assert values_of(cut, "ultra/silent_entries")[3] == 1  # at the checkpoint something was silent
+        assert values_of(cut, "ultra/disabled_entries")[3] == 1  # at the checkpoint something was disabled
 
 
 def test_the_script_runs_from_the_command_line_and_is_tracked_offline(pretrained, tmp_path):
@@ -691,7 +691,7 @@ def test_wrong_arguments_are_named(ppo_ultra, pretrained, tmp_path):
     base = starts_from(pretrained)
     assert "--gamma must be in [0, 1], got 1.5" in says(*base, "--gamma", "1.5")
     assert "--alpha must be finite and at least 0, got -0.1" in says(*base, "--alpha", "-0.1")
-    assert "--withhold must be in [0, 1), got 1.0" in says(*base, "--withhold", "1")
+    assert "--control-probability must be in [0, 1), got 1.0" in says(*base, "--control-probability", "1")
     assert "--num-minibatches 3 must divide num_envs * num_steps = 1 * 128" in says(*base, "--num-minibatches", "3")
     assert "--total-timesteps 100 must be at least one rollout" in says(*base, "--total-timesteps", "100")
     assert "no agent is shipped for --env-id Acrobot-v1" in says("--env-id", "Acrobot-v1")
@@ -709,7 +709,7 @@ def test_wrong_arguments_are_named(ppo_ultra, pretrained, tmp_path):
         "--env-id", "llmwrappers-tests/Pictures-v0", "--agent", "none", "--arm", "none"
     )
     grid = ("--env-id", "llmwrappers/PongGrid-v0", "--agent", "none", "--num-steps", "16", "--arm", "rnd")
-    table = str(Path(llmwrappers.critical_states.guidance.__path__[0]) / "llmwrappers-PongObjects-v0" / "table.json")
+    table = str(Path(llmwrappers.critical_states.guidance.SHIPPED) / "llmwrappers-PongObjects-v0" / "table.json")
     assert "--arm rnd needs observations that are vectors" in says(*grid, "--critical-states", table)
     assert not (tmp_path / "runs").exists()
 

@@ -1,4 +1,4 @@
-"""EntryWorth: the harmful entry of a known environment falls silent, what does no harm does not, and what is said of them."""
+"""EntryWorth: the harmful entry of a known environment is disabled, what does no harm is not, and what is said of them."""
 
 import json
 import math
@@ -32,7 +32,7 @@ EVERY_DOOR = CriticalStates([[0.0], [1.0], [2.0]], actions=[1, 1, 1], rewards=[0
 
 def played(worth: EntryWorth, looks: int, seed: int) -> None:
     """Records what comes of the table beside an agent that tosses a coin; its value of each door is known."""
-    env, agent = LLMActionOverride(Doors(), EVERY_DOOR, withhold=0.25), np.random.default_rng(seed)
+    env, agent = LLMActionOverride(Doors(), EVERY_DOOR, control_probability=0.25), np.random.default_rng(seed)
     env.reset(seed=seed)
     for _ in range(looks):
         for _ in range(60):
@@ -42,26 +42,26 @@ def played(worth: EntryWorth, looks: int, seed: int) -> None:
             if info["critical"]:
                 worth.record(info["critical_entry"], info["action_overridden"], float(step[1]) - value)
         worth.look()
-        env.silent = worth.silent
+        env.disabled = worth.disabled
 
 
-def test_the_harmful_entry_falls_silent_and_the_good_one_does_not():
+def test_the_harmful_entry_is_disabled_and_the_good_one_does_not():
     worth = EntryWorth(3)
     played(worth, looks=60, seed=0)
     good, harmful, idle = worth.table()
-    assert worth.silent == [1]
+    assert worth.disabled == [1]
     assert 0 < good["low"] < 0.5 < good["high"]
     assert good["advantage"] == pytest.approx(0.5, abs=0.1)
     assert harmful["low"] < -0.5 < harmful["high"] < 0
     assert idle["advantage"] == idle["low"] == idle["high"] == 0.0
     assert good["fired"] == pytest.approx(3 * good["withheld"], rel=0.2)
-    # It fell silent within the first looks, and was met no more.
+    # It was disabled within the first looks, and was met no more.
     assert harmful["fired"] + harmful["withheld"] < 0.3 * (good["fired"] + good["withheld"])
-    says = "of 3 entries 1 cost return and fell silent: 1; 1 surely helped: 0; 1 met too rarely, or doing too little, to tell"
+    says = "of 3 entries 1 cost return and got disabled: 1; 1 surely helped: 0; 1 met too rarely, or doing too little, to tell"
     assert str(worth) == says
 
 
-def test_what_does_no_harm_falls_silent_as_rarely_as_promised():
+def test_what_does_no_harm_is_disabled_as_rarely_as_promised():
     """Also where what comes of neighbouring steps is alike, as in an episode: which of them fire is drawn for each."""
     rng = np.random.default_rng(0)
     wrong = 0
@@ -87,7 +87,7 @@ def test_few_steps_that_happen_to_be_alike_prove_nothing():
         worth.look()
         (row,) = worth.table()
         assert (row["advantage"], row["low"], row["high"]) == (advantage,) * 3
-    assert worth.silent == [0]
+    assert worth.disabled == [0]
 
 
 def recorded(worth: EntryWorth, effect: float, looks: int, rng: np.random.Generator, n: int = 20) -> None:
@@ -98,15 +98,15 @@ def recorded(worth: EntryWorth, effect: float, looks: int, rng: np.random.Genera
         worth.look()
 
 
-def test_an_entry_that_helped_once_falls_silent_when_it_does_harm():
-    silent = {}
+def test_an_entry_that_helped_once_is_disabled_when_it_does_harm():
+    disabled = {}
     for discount in (0.8, 1.0):
         worth, rng = EntryWorth(1, discount=discount), np.random.default_rng(0)
         recorded(worth, 2.0, 40, rng)
-        assert worth.silent == []
+        assert worth.disabled == []
         recorded(worth, -2.0, 15, rng)
-        silent[discount] = worth.silent
-    assert silent == {0.8: [0], 1.0: []}
+        disabled[discount] = worth.disabled
+    assert disabled == {0.8: [0], 1.0: []}
 
 
 def test_all_that_is_recorded_between_two_looks_counts_alike():
@@ -139,7 +139,7 @@ def test_an_entry_is_tested_when_the_rarer_kind_has_grown_by_a_quarter_and_its_o
         assert tuple(worth.table()[1][name] for name in ("advantage", "low", "high")) == tested
 
 
-def test_the_worth_of_all_weighs_entries_by_their_steps_and_leaves_out_the_silent():
+def test_the_worth_of_all_weighs_entries_by_their_steps_and_leaves_out_the_disabled():
     worth = EntryWorth(3)
     assert math.isnan(worth.advantage)
     worth.record(2, True, 100.0)
@@ -158,7 +158,7 @@ def test_the_table_is_json_and_says_nothing_where_nothing_was_seen():
     worth = EntryWorth(2)
     worth.record(1, True, 2.0)
     worth.look()
-    nothing = {"advantage": None, "low": None, "high": None, "silent": False}
+    nothing = {"advantage": None, "low": None, "high": None, "disabled": False}
     assert json.loads(json.dumps(worth.table(), allow_nan=False)) == [
         {"entry": 0, "fired": 0, "withheld": 0, **nothing},
         {"entry": 1, "fired": 1, "withheld": 0, **nothing},
@@ -174,7 +174,7 @@ def test_state_goes_on():
     played(cut, looks=6, seed=1)
     again = EntryWorth(3)
     again.load_state(json.loads(json.dumps(cut.state())))
-    assert again.silent == whole.silent == [1]
+    assert again.disabled == whole.disabled == [1]
     for worth in (whole, again):
         recorded(worth, 0.5, 3, np.random.default_rng(2))
     assert again.table() == whole.table()

@@ -21,7 +21,7 @@ def test_the_tables_of_the_readme_are_shipped():
 
 @pytest.mark.parametrize("name", shipped_tables())
 def test_a_shipped_table_fits_its_environment(name):
-    states = CriticalStates.load(f"{llmwrappers.critical_states.guidance.__path__[0]}/{name}/table.json")
+    states = CriticalStates.load(f"{llmwrappers.critical_states.guidance.SHIPPED}/{name}/table.json")
     assert states.environment is not None
     assert states.environment.replace("/", "-") == name
     guidance = load_guidance(states.environment, gym.make(states.environment))
@@ -119,16 +119,16 @@ class TestSilence:
         assert entry_count(self.TWO) == 2
         assert entry_count(lambda observation: None) == 1
 
-    def test_a_silent_entry_gives_no_advice_from_the_next_observation_on(self):
+    def test_a_disabled_entry_gives_no_advice_from_the_next_observation_on(self):
         lookup = GuidanceLookup(self.TWO, Echo(), None, 0)
         assert lookup.look(np.eye(3)[1], {})[1] == 0.0
         assert lookup.entry == 1
-        lookup.silent = frozenset({1})
+        lookup.disabled = frozenset({1})
         assert lookup.count() is not None
         assert lookup.look(np.eye(3)[1], {}) is None
         assert (lookup.entry, lookup.count()) == (-1, None)
         assert lookup.look(np.eye(3)[0], {})[1] == 1.0
         assert lookup.entry == 0
-        lookup.silent = frozenset()
+        lookup.disabled = frozenset()
         assert lookup.look(np.eye(3)[1], {}) is not None
         assert lookup.hit_count == 1

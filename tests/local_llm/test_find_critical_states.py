@@ -554,10 +554,10 @@ SOURCE_2 = SOURCE.replace("obs[0] < -0.95", "abs(obs[2]) < 0.5")
 ROUND_2 = (STATES_2, ACTIONS_2, REWARDS_2, CODE.replace(SOURCE, SOURCE_2))
 
 
-def row(number, fired, withheld, advantage=None, low=None, high=None, silent=False):
+def row(number, fired, withheld, advantage=None, low=None, high=None, disabled=False):
     return {
         "entry": number, "fired": fired, "withheld": withheld, "advantage": advantage, "low": low, "high": high,
-        "silent": silent,
+        "disabled": disabled,
     }  # fmt: skip
 
 
@@ -618,7 +618,7 @@ class TestSecondRound:
         told = prompt.partition("# What came of your entries")[2]
         assert told.count("\n## Entry ") == 3
         assert "## Entry 0\nWhy it was critical: It swings (0, 7).\ncos(theta) = " in told
-        assert "\nAction: [-0.5]. Push 0.\nPlayed 40 times, withheld 12 times. Worth -3 [-5, -1]: it fell silent." in told
+        assert "\nAction: [-0.5]. Push 0.\nPlayed 40 times, withheld 12 times. Worth -3 [-5, -1]: it was disabled." in told
         assert "Played 3 times, withheld 2 times. Met too rarely to tell its worth." in told
         assert "Worth +2 [+0.5, +3.5]: it surely helped." in told
         assert Episodes(later, env, SETTINGS).interpreter.episode(1, 1500) in told
@@ -716,7 +716,7 @@ class TestTrial:
         (trial,) = folder.glob("trial-*")
         (run_dir,) = trial.glob("*/")
         description = json.loads((run_dir / "args.json").read_text())["args"]
-        assert (description["arm"], description["withhold"], description["total_timesteps"]) == ("a", 0.5, 2048)
+        assert (description["arm"], description["control_probability"], description["total_timesteps"]) == ("a", 0.5, 2048)
 
         tables = {name: (folder / name).read_bytes() for name in ("table.json", "table-1.json", "critical.py")}
         monkeypatch.setattr(command, "run_commands", None)  # the trial is there

@@ -89,11 +89,11 @@ class TestPaper:
         assert ([info["llm_reward"] for *_, info in box], [info["llm_reward"] for *_, info in discrete]) == expected[shaping]
 
 
-def test_a_silent_entry_gives_no_reward():
+def test_a_disabled_entry_gives_no_reward():
     env = CriticalStateRewarder(Echo(), AT_1_AND_3, alpha=0.5)
     action = np.zeros(2, np.float32)
     assert [info["critical_entry"] for *_, info in played(env, 5, action)] == [-1, 0, -1, 1, -1]
-    env.silent = {0}
+    env.disabled = {0}
     steps = played(env, 5, action)
     assert [info["llm_reward"] for *_, info in steps] == [0, 0, 0, -0.25, 0]
     assert [(info["critical"], info["critical_entry"]) for *_, info in steps] == [(False, -1)] * 3 + [(True, 1), (False, -1)]

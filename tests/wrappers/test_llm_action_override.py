@@ -190,7 +190,7 @@ class TestWithhold:
     EVERYWHERE = CriticalStates(np.zeros((1, 3)), [[1.0, 1.0]], [0.5], scale=[1.0, 100.0, 100.0], tolerance=1e4)
 
     def test_that_share_of_the_actions_is_the_agents_own_in_critical_states(self):
-        env = LLMActionOverride(Echo(steps=4000), self.EVERYWHERE, withhold=0.25)
+        env = LLMActionOverride(Echo(steps=4000), self.EVERYWHERE, control_probability=0.25)
         _, *steps = played(env, np.zeros(2, np.float32), steps=4000)
         overridden = np.array([info["action_overridden"] for *_, info in steps])
         assert overridden.mean() == pytest.approx(0.75, abs=0.03)
@@ -201,7 +201,7 @@ class TestWithhold:
             assert info["critical_entry"] == 0
 
     def test_the_seed_of_the_reset_decides_which(self):
-        env = LLMActionOverride(Echo(steps=99), self.EVERYWHERE, withhold=0.5)
+        env = LLMActionOverride(Echo(steps=99), self.EVERYWHERE, control_probability=0.5)
 
         def overridden(seed):
             env.reset(seed=seed)
@@ -214,30 +214,30 @@ class TestWithhold:
 
     def test_the_environments_random_stream_is_left_alone(self):
         states = []
-        for withhold in (0.0, 0.5):
-            env = LLMActionOverride(Echo(), self.EVERYWHERE, withhold=withhold)
+        for control_probability in (0.0, 0.5):
+            env = LLMActionOverride(Echo(), self.EVERYWHERE, control_probability=control_probability)
             played(env, np.zeros(2, np.float32))
             env.reset()
             states.append(env.unwrapped.np_random.bit_generator.state)
         assert states[0] == states[1]
 
     def test_its_stream_is_not_the_environments(self):
-        env = LLMActionOverride(Echo(steps=99), self.EVERYWHERE, withhold=0.5)
+        env = LLMActionOverride(Echo(steps=99), self.EVERYWHERE, control_probability=0.5)
         env.reset(seed=3)
         withheld = [not env.step(np.zeros(2, np.float32))[4]["action_overridden"] for _ in range(60)]
         assert withheld != (np.random.default_rng(3).random(60) < 0.5).tolist()
 
-    @pytest.mark.parametrize("withhold", [-0.1, 1.0, np.nan])
-    def test_other_probabilities_are_refused(self, withhold):
-        with pytest.raises(InvalidProbability, match=rf"withhold must lie in \[0, 1\), got {withhold}"):
-            LLMActionOverride(Echo(), AT_1_AND_3, withhold=withhold)
+    @pytest.mark.parametrize("control_probability", [-0.1, 1.0, np.nan])
+    def test_other_probabilities_are_refused(self, control_probability):
+        with pytest.raises(InvalidProbability, match=rf"control_probability must lie in \[0, 1\), got {control_probability}"):
+            LLMActionOverride(Echo(), AT_1_AND_3, control_probability=control_probability)
 
 
 class TestSilent:
-    def test_a_silent_entry_is_as_if_it_were_not_critical(self):
+    def test_a_disabled_entry_is_as_if_it_were_not_critical(self):
         env = LLMActionOverride(Echo(), AT_1_AND_3)
-        assert env.silent == frozenset()
-        env.silent = [1]
+        assert env.disabled == frozenset()
+        env.disabled = [1]
         _, *steps = played(env, np.zeros(2, np.float32))
         assert [info["received"].tolist() for *_, info in steps] == [[0, 0], [0.5, -0.5], [0, 0], [0, 0], [0, 0]]
         assert [info["action_overridden"] for *_, info in steps] == [False, True, False, False, False]
@@ -248,27 +248,27 @@ class TestSilent:
     def test_its_states_do_not_go_to_the_next_nearest_entry(self):
         near = CriticalStates([[0.0, 0, 0], [1.0, 0, 0]], [[1.0, 1.0], [0.5, 0.5]], [0, 0], [1.0, 100.0, 100.0], tolerance=9.0)
         env = LLMActionOverride(Echo(), near)
-        env.silent = {0}
+        env.disabled = {0}
         _, first, second = played(env, np.zeros(2, np.float32), steps=2)
         assert (first[4]["critical_entry"], second[4]["critical_entry"]) == (-1, 1)
 
     def test_it_may_be_set_from_outside_and_through_a_vector(self):
         env = LLMActionOverride(Echo(), AT_1_AND_3)
         outside = gym.wrappers.RecordEpisodeStatistics(env)
-        outside.set_wrapper_attr("silent", [0], force=False)
-        assert env.silent == {0}
+        outside.set_wrapper_attr("disabled", [0], force=False)
+        assert env.disabled == {0}
         envs = AsyncVectorEnv([make_stack(5), make_stack(5)])
         try:
-            envs.set_attr("silent", frozenset({1}))
-            assert envs.call("silent") == ({1}, {1})
+            envs.set_attr("disabled", frozenset({1}))
+            assert envs.call("disabled") == ({1}, {1})
         finally:
             envs.close()
 
     @pytest.mark.parametrize("outer_first", [False, True])
-    def test_both_wrappers_of_a_stack_fall_silent(self, outer_first):
+    def test_both_wrappers_of_a_stack_are_disabled(self, outer_first):
         outer, inner = (CriticalStateRewarder, LLMActionOverride) if outer_first else (LLMActionOverride, CriticalStateRewarder)
         env = outer(inner(Echo(), AT_1_AND_3), AT_1_AND_3)
-        env.set_wrapper_attr("silent", {0}, force=False)
+        env.set_wrapper_attr("disabled", {0}, force=False)
         _, *steps = played(env, np.zeros(2, np.float32))
         assert [info["critical_entry"] for *_, info in steps] == [-1, -1, -1, 1, -1]
         assert [info["critical"] for *_, info in steps] == [False, False, False, True, False]
@@ -279,21 +279,21 @@ class TestSilent:
         env = LLMActionOverride(Echo(), lambda observation: ([1.0, 1.0], 0.0) if observation[0] == 1 else None)
         own = np.zeros(2, np.float32)
         assert [info["critical_entry"] for *_, info in played(env, own)[1:]] == [-1, 0, -1, -1, -1]
-        env.silent = {0}
+        env.disabled = {0}
         assert [info["critical_entry"] for *_, info in played(env, own)[1:]] == [-1] * 5
 
-    def test_a_table_all_of_which_fell_silent_does_not_run_out_of_patience(self):
+    def test_a_table_all_of_which_was_disabled_does_not_run_out_of_patience(self):
         env = LLMActionOverride(Echo(steps=100), AT_1_AND_3, patience_steps=7)
-        env.silent = {0, 1}
+        env.disabled = {0, 1}
         played(env, np.zeros(2, np.float32), steps=20)
         assert env.hit_count == 0
 
     @pytest.mark.parametrize("entries", [[2], [-1], [0, 7]])
     def test_other_entries_are_refused(self, entries):
         env = LLMActionOverride(Echo(), AT_1_AND_3)
-        with pytest.raises(ValueError, match=r"silent must hold entries of the guidance, 0 to 1, got \["):
-            env.silent = entries
-        assert env.silent == frozenset()
+        with pytest.raises(ValueError, match=r"disabled must hold entries of the guidance, 0 to 1, got \["):
+            env.disabled = entries
+        assert env.disabled == frozenset()
 
 
 class TestStack:
@@ -360,12 +360,12 @@ class TestStack:
 
     def test_attributes_of_the_environment_are_left_alone(self):
         class Busy(Echo):
-            silent, counts = True, {"mine": 1}
+            disabled, counts = True, {"mine": 1}
 
         env = LLMActionOverride(CriticalStateRewarder(Busy(), AT_1_AND_3), AT_1_AND_3)
-        env.silent, env.counts = {0}, (5, 1)
-        assert (env.env.silent, env.env.counts) == ({0}, (5, 1))
-        assert (env.unwrapped.silent, env.unwrapped.counts) == (True, {"mine": 1})
+        env.disabled, env.counts = {0}, (5, 1)
+        assert (env.env.disabled, env.env.counts) == ({0}, (5, 1))
+        assert (env.unwrapped.disabled, env.unwrapped.counts) == (True, {"mine": 1})
 
     def test_of_two_tables_that_of_the_override_names_the_entry(self):
         only_3 = AT_1_AND_3.moved_to([[3.0, 0, 0], [9.0, 0, 0]])
@@ -386,8 +386,8 @@ class TestStack:
             CriticalStateRewarder(LLMActionOverride(Echo(), AT_1_AND_3), one),
         ):
             with pytest.raises(ValueError, match="0 to 0, got"):
-                env.silent = {1}
-            assert env.silent == env.env.silent == frozenset()
+                env.disabled = {1}
+            assert env.disabled == env.env.disabled == frozenset()
 
 
 def make_stack(steps):

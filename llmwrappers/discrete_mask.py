@@ -1,0 +1,77 @@
+"""DiscreteMask: which actions of a Discrete space may be the next one, and what is played instead of another."""
+
+import operator
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Discrete
+from numpy.typing import NDArray
+
+
+class DiscreteMask:
+    """Keeps the mask (n,) of the next action, and replaces an action that it does not allow.
+
+    Example:
+        >>> mask, info = DiscreteMask(Discrete(4)), {}
+        >>> mask.set(mask.allowed({0, 3}), info)
+        True
+        >>> mask.confine(1), mask.confine(3), info["action_mask"].tolist()
+        (3, 3, [1, 0, 0, 1])
+    """
+
+    def __init__(self, space: Discrete):
+        self.space = space
+        self.mask, self.is_active = np.ones(space.n, dtype=np.int8), False
+
+    def allowed(self, answer: Any) -> NDArray[np.int8]:
+        """Returns the mask (n,) of what a prior allows: a set of actions, or a vector of n truth values.
+
+        Raises:
+            ValueError: an action outside the space, another shape or type, no action at all
+        """
+        space = self.space
+        if isinstance(answer, set | frozenset):
+            mask = np.zeros(space.n, dtype=np.int8)
+            for action in answer:
+                if not space.contains(action):
+                    raise ValueError(f"the prior allowed action {action!r}, which is not in {space}")
+                mask[action - space.start] = 1
+        else:
+            mask = np.asarray(answer)
+            # No other integers: they could be meant as the actions themselves.
+            is_truth = mask.dtype in (np.bool_, np.int8) or np.issubdtype(mask.dtype, np.floating)
+            if mask.shape != (space.n,) or not is_truth or not np.isin(mask, (0, 1)).all():
+                raise ValueError(
+                    f"the prior returned {answer!r}; it must be a set of actions or a vector of {space.n} truth values: "
+                    "booleans, or 0 and 1 as floats or int8"
+                )
+            mask = mask.astype(np.int8)
+        if not mask.any():
+            raise ValueError("the prior allowed no action at all")
+        return mask
+
+    def set(self, mask: NDArray[np.int8] | None, info: dict[str, Any]) -> bool:
+        """Sets the mask of the next action to what of it the environment allows, and writes it into its info.
+
+        Returns whether it applies: there is one, and the environment leaves something of it.
+        """
+        legal = np.array(info.get("action_mask", np.ones_like(self.mask)), dtype=np.int8)
+        self.is_active = mask is not None and bool((mask & legal).any())
+        self.mask = mask & legal if mask is not None and self.is_active else legal
+        info["action_mask"] = self.mask.copy()
+        return self.is_active
+
+    def confine(self, action: Any) -> int:
+        """Returns the action, or ``allowed[(action - start) % len(allowed)]`` for one that the mask does not allow."""
+        start = int(self.space.start)
+        try:
+            index = operator.index(action) - start
+        except TypeError:  # 1.9 is no action 1
+            index = -1
+        if not 0 <= index < self.space.n:
+            raise ValueError(f"action must be in {self.space}, got {action!r}")
+        # Where the mask is off, an action that the environment does not allow is the environment's to deal with.
+        if self.is_active and not self.mask[index]:
+            allowed = np.flatnonzero(self.mask)
+            index = int(allowed[index % len(allowed)])
+        return index + start

@@ -1,0 +1,51 @@
+"""Faults: how often code that an LLM wrote has failed, and when it is given up."""
+
+import warnings
+
+MAX_IN_A_ROW = 10
+
+
+class Faults:
+    """Counts failures, warns of the first one and, after ten in a row, that there will be no more calls.
+
+    Args:
+        who: the class that plays the code, which a warning begins with
+        then: what happens where it fails, and where further faults are counted
+        at_last: what happens after ten in a row
+
+    Example:
+        >>> faults = Faults("LLMActionMask: the prior", "the whole action space is allowed", "the mask stays off")
+        >>> faults.total, faults.in_a_row, faults.is_too_many
+        (0, 0, False)
+    """
+
+    def __init__(self, who: str, then: str, at_last: str):
+        self.who, self.then, self.at_last = who, then, at_last
+        self.total = self.in_a_row = 0
+
+    @property
+    def is_too_many(self) -> bool:
+        """Whether there were ten in a row."""
+        return self.in_a_row >= MAX_IN_A_ROW
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """All of them and those in a row; a resumed run sets them."""
+        return self.total, self.in_a_row
+
+    @counts.setter
+    def counts(self, counts: tuple[int, int]):
+        self.total, self.in_a_row = counts
+
+    def add(self, reason: str, stacklevel: int) -> None:
+        """Counts one more; ``stacklevel`` is that of warnings.warn, seen from the caller."""
+        self.total += 1
+        self.in_a_row += 1
+        if self.total == 1:
+            warnings.warn(f"{self.who} failed ({reason}); {self.then}", stacklevel=stacklevel + 1)
+        if self.in_a_row == MAX_IN_A_ROW:
+            warnings.warn(f"{self.who} failed {MAX_IN_A_ROW} times in a row; {self.at_last}.", stacklevel=stacklevel + 1)
+
+    def end_row(self) -> None:
+        """A call that went well."""
+        self.in_a_row = 0
