@@ -7,7 +7,8 @@ import numpy as np
 from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
-from llmwrappers.action_intervals import center_and_half_width, scale
+from llmwrappers.action_intervals import center_and_half_width, interval_around, scale
+from llmwrappers.priors.prior_input import native_action
 
 Interval = tuple[NDArray, NDArray]
 
@@ -63,6 +64,17 @@ class BoxMask:
         if math.isnan(np.vdot(executed, executed)):  # in half the time of np.isnan(executed).any()
             raise ValueError(f"action must hold no NaN, got {action!r}")
         return executed
+
+    def around(self, answer: Any, radius: float) -> Interval:
+        """Returns the interval around a prior's answer, ``radius`` a fraction of half the action range.
+
+        Raises:
+            ValueError: an answer of another shape than the action space, or one with NaN or Inf
+        """
+        low, high, _, half_width = self._whole
+        # Clipped before it is cast, which a large number would not survive.
+        center = native_action(answer, low, high).astype(self.space.dtype)
+        return interval_around(center, radius * half_width, low, high)
 
     def part_within(self, low: Any, high: Any) -> Interval:
         """Returns the part of any interval that lies in the space.

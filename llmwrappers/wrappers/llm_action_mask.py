@@ -12,16 +12,13 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
-from llmwrappers.action_intervals import interval_around
 from llmwrappers.box_mask import BoxMask
 from llmwrappers.discrete_mask import DiscreteMask
 from llmwrappers.faults import Faults
+from llmwrappers.gate import Gate
 from llmwrappers.priors import PriorPolicy, load_prior
-from llmwrappers.priors.prior_input import native_action, read_prior_input, require_prior_input
+from llmwrappers.priors.prior_input import read_prior_input, require_prior_input
 from llmwrappers.sandbox.generated_policy import GeneratedPolicy
-
-# Mixed into the seed of the gate: default_rng(seed) alone would repeat the environment's own stream.
-GATE_STREAM = 1
 
 
 class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
@@ -114,8 +111,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         if not isinstance(space, Box | Discrete):
             raise TypeError(f"LLMActionMask serves Box and Discrete action spaces, got {space}")
         self._next = BoxMask(space, mapping) if isinstance(space, Box) else DiscreteMask(space)
-        if gate not in ("step", "episode"):
-            raise ValueError(f"gate must be 'step' or 'episode', got {gate!r}")
+        self._gate = Gate(gate)
         if env.has_wrapper_attr("native_action_space"):
             raise ValueError(f"env has an LLMActionMask already, got {env}")
         require_prior_input(env, prior_input, isolation)
@@ -128,28 +124,18 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         self._prior = load_prior(prior, candidate, isolation, space.shape if isinstance(space, Box) else int(space.n))
 
         RecordConstructorArgs.__init__(
-            self,
-            prior=prior,
-            radius=radius,
-            mask_epsilon=mask_epsilon,
-            mapping=mapping,
-            gate=gate,
-            candidate=candidate,
-            isolation=isolation,
-            prior_input=prior_input,
-        )
+            self, prior=prior, radius=radius, mask_epsilon=mask_epsilon, mapping=mapping, gate=gate, candidate=candidate,
+            isolation=isolation, prior_input=prior_input,
+        )  # fmt: skip
         gym.Wrapper.__init__(self, env)
 
-        self.mapping = mapping
-        self.gate = gate
-        self.prior_input = prior_input
+        self.mapping, self.gate, self.prior_input = mapping, gate, prior_input
         self.prior_faults = Faults(
             "LLMActionMask: the prior",
             "the whole action space is allowed for this step. Further faults are counted in info['prior_faults'].",
             "the mask stays off",
         )
-        self._gate_rng = np.random.default_rng()
-        self._episode_gate = self._is_over = False
+        self._is_over = False
         if isinstance(self._next, BoxMask):
             self.action_space = self._next.normalized_space
 
@@ -173,19 +159,16 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
     def radius(self, value: float):
         if not 0 < value <= 2:
             raise InvalidBound(f"radius must lie in (0, 2], a fraction of half the action range, got {value!r}")
-        self._radius, space = float(value), self.native_action_space
-        if isinstance(space, Box):
-            self._native_radius = (self._radius * 0.5 * (space.high - space.low)).astype(space.dtype)
+        self._radius = float(value)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
         """Resets the environment, draws the episode's gate and publishes the bounds of the first action."""
-        if seed is not None:
-            self._gate_rng = np.random.default_rng((seed, GATE_STREAM))
         observation, info = self.env.reset(seed=seed, options=options)
         info = dict(info)
         # A key that no info has is found here, however rarely the gate opens.
         read_prior_input(self, self.prior_input, observation, info)
-        self._begin_episode()
+        self._gate.begin_episode(self._mask_epsilon, seed)
+        self._is_over = False
         self._mask_next_action(observation, info)
         return observation, info
 
@@ -198,7 +181,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         # A wrapper below that replaced the action has written what the environment received: it wins.
         info = {"executed_action": executed_action, **info}
         if self._is_over:  # and a wrapper below has begun another episode, as Gymnasium's Autoreset does
-            self._begin_episode()
+            self._gate.begin_episode(self._mask_epsilon)
         self._is_over = terminated or truncated
         self._mask_next_action(observation, info)
         return observation, reward, terminated, truncated, info
@@ -218,18 +201,14 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
             >>> policies = [lambda obs: [0.5], lambda obs: [-0.25]]
             >>> class MaskByDisagreement(LLMActionMask):
             ...     def bounds(self, observation):
-            ...         actions = [policy(observation) for policy in policies]
-            ...         return np.min(actions, axis=0), np.max(actions, axis=0)
+            ...         return np.sort([policy(observation) for policy in policies], axis=0)
             >>> env = MaskByDisagreement(gym.make("Pendulum-v1"), prior=policies[0])
             >>> obs, info = env.reset(seed=0)
             >>> info["action_low"].tolist(), info["action_high"].tolist()
             ([-0.25], [0.5])
         """
-        space = self.native_action_space
-        assert isinstance(space, Box)
-        # Clipped before it is cast, which a large number would not survive.
-        center = native_action(self._prior(observation), space.low, space.high).astype(space.dtype)
-        return interval_around(center, self._native_radius, space.low, space.high)
+        assert isinstance(self._next, BoxMask)
+        return self._next.around(self._prior(observation), self._radius)
 
     def allowed_actions(self, observation) -> NDArray[np.int8]:
         """Returns the mask (n,) over a Discrete space of the actions that the prior allows at what it is handed."""
@@ -244,19 +223,10 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
             )
         return self._next.mask.astype(np.bool_)
 
-    def _begin_episode(self) -> None:
-        self._is_over = False
-        if self.gate == "episode":
-            self._episode_gate = self._draw_gate()
-
-    def _draw_gate(self) -> bool:
-        return self._mask_epsilon > 0 and self._gate_rng.random() < self._mask_epsilon
-
     def _mask_next_action(self, observation, info: dict[str, Any]) -> None:
         """Sets the bounds of the next action and writes them into its info."""
-        applies = self._draw_gate() if self.gate == "step" else self._episode_gate
         mask = None
-        if applies and not self.prior_faults.is_too_many:
+        if self._gate.is_open(self._mask_epsilon) and not self.prior_faults.is_too_many:
             mask = self._ask_prior(read_prior_input(self, self.prior_input, observation, info))
         info["mask_active"] = self._next.set(mask, info)
         info["prior_faults"] = self.prior_faults.total

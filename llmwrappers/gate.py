@@ -1,0 +1,40 @@
+"""Gate: whether a mask applies, drawn with a probability at every step (CAMEL) or once an episode."""
+
+import numpy as np
+
+# Mixed into the seed: default_rng(seed) alone would repeat the environment's own stream.
+STREAM = 1
+
+
+class Gate:
+    """Draws whether the mask applies, from a stream of its own.
+
+    Args:
+        every: "step" or "episode", how often it is drawn
+
+    Example:
+        >>> gate = Gate("episode")
+        >>> gate.begin_episode(probability=1.0, seed=0)
+        >>> gate.is_open(probability=0.0)  # it was drawn when the episode began
+        True
+    """
+
+    def __init__(self, every: str):
+        if every not in ("step", "episode"):
+            raise ValueError(f"gate must be 'step' or 'episode', got {every!r}")
+        self.every = every
+        self._rng, self._is_open = np.random.default_rng(), False
+
+    def begin_episode(self, probability: float, seed: int | None = None) -> None:
+        """Draws for an episode that begins; ``seed`` begins the stream anew."""
+        if seed is not None:
+            self._rng = np.random.default_rng((seed, STREAM))
+        if self.every == "episode":
+            self._is_open = self._draw(probability)
+
+    def is_open(self, probability: float) -> bool:
+        """Returns whether the mask applies to the next action; to be asked once a step."""
+        return self._draw(probability) if self.every == "step" else self._is_open
+
+    def _draw(self, probability: float) -> bool:
+        return probability > 0 and self._rng.random() < probability
