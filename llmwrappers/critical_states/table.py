@@ -1,6 +1,5 @@
 """CriticalStates: a table of critical states, with the action and the reward that an LLM suggested for each (ULTRA)."""
 
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 from numpy.typing import ArrayLike, NDArray
 
+from llmwrappers.critical_states.table_file import STATE, from_json, to_json
 from llmwrappers.files import write_atomically
 
 SMALLEST_TOLERANCE = 1e-9
@@ -252,25 +252,7 @@ class CriticalStates:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a JSON file, all of it or none: one line for each state, the same bytes for the same table."""
-        notes = self.notes or ({},) * len(self)
-        states = [
-            _json({"observation": observation, "action": action, "reward": reward, **note})
-            for observation, action, reward, note in zip(
-                self.observations.tolist(), self.actions.tolist(), self.rewards.tolist(), notes, strict=True
-            )
-        ]
-        lines = [
-            "{",
-            f'"environment": {_json(self.environment)},',
-            f'"tolerance": {_json(self.tolerance)},',
-            f'"calibration": {_json(self.calibration)},',
-            f'"scale": {_json(self.scale.tolist())},',
-            '"states": [',
-            ",\n".join(states),
-            "]",
-            "}",
-        ]
-        write_atomically(Path(path), "\n".join(lines) + "\n")
+        write_atomically(Path(path), to_json(self))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "CriticalStates":
@@ -280,38 +262,9 @@ class CriticalStates:
             ValueError: names the file and the field
         """
         try:
-            table = json.loads(Path(path).read_text("utf-8"), parse_constant=_refuse_constant)
-            states = _field(table, "states", list, "the table")
-            columns = [
-                (
-                    _numbers(_field(state, "observation", list, f"states[{index}]"), f"states[{index}].observation"),
-                    _numbers(_field(state, "action", object, f"states[{index}]"), f"states[{index}].action"),
-                    _numbers(_field(state, "reward", float | int, f"states[{index}]"), f"states[{index}].reward"),
-                )
-                for index, state in enumerate(states)
-            ]
-            if not columns:
-                raise ValueError("states is empty")
-            observations, actions, rewards = (
-                _stacked(name, c) for name, c in zip(STATE_FIELDS, zip(*columns, strict=True), strict=True)
-            )
-            notes = [{key: value for key, value in state.items() if key not in STATE} for state in states]
-            return cls(
-                observations,
-                actions,
-                rewards,
-                scale=_numbers(_field(table, "scale", list, "the table"), "scale"),
-                tolerance=_field(table, "tolerance", float | int, "the table"),
-                environment=_field(table, "environment", str | None, "the table"),
-                notes=notes if any(notes) else (),
-                calibration=_field(table, "calibration", dict | None, "the table"),
-            )
+            return cls(**from_json(Path(path).read_text("utf-8")))
         except (OSError, ValueError, RecursionError) as error:
             raise ValueError(f"cannot read critical states from {os.fspath(path)!r}: {error}") from error
-
-
-STATE_FIELDS = ("observation", "action", "reward")
-STATE = frozenset(STATE_FIELDS)
 
 
 def _rows(observations: ArrayLike) -> NDArray[np.float64]:
@@ -328,38 +281,3 @@ def _finite(values: ArrayLike, name: str) -> NDArray[np.float64]:
             f"{name} must be finite, got {array[~np.isfinite(array)][0]} in row {np.argwhere(~np.isfinite(array))[0][0]}"
         )
     return array
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
-
-
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"it holds {name}, which is no number")
-
-
-def _field(table: Any, key: str, kind: Any, where: str) -> Any:
-    if not isinstance(table, dict) or key not in table:
-        raise ValueError(f"{where} must be an object with {key!r}, got {str(table)[:80]}")
-    value = table[key]
-    if not isinstance(value, kind) or (kind == float | int and isinstance(value, bool)):
-        raise ValueError(f"{key!r} of {where} has the wrong type, got {str(value)[:80]}")
-    return value
-
-
-def _numbers(value: Any, name: str) -> NDArray:
-    """An array of the numbers in JSON; text and truth values are none."""
-    try:
-        array = np.array(value)
-    except ValueError:
-        array = np.array(None)
-    if array.dtype.kind not in "if":
-        raise ValueError(f"{name} must hold numbers, got {str(value)[:80]}")
-    return array
-
-
-def _stacked(name: str, parts: Sequence[NDArray]) -> NDArray:
-    shapes = {part.shape for part in parts}
-    if len(shapes) > 1:
-        raise ValueError(f"the states differ in the shape of {name!r}: {sorted(shapes)}")
-    return np.array(parts)
