@@ -43,7 +43,7 @@ def without_critic() -> None:
     def unknown(self):
         return np.full(sum(len(episode.rewards) for episode, _ in self.episodes), np.nan, np.float32)
 
-    ppo_camel.Clone.returns = unknown  # where the return is unknown, the critic learns nothing
+    ppo_camel.BehaviourCloning.returns = unknown  # where the return is unknown, the critic learns nothing
 
 
 def without_frozen() -> None:
@@ -62,7 +62,7 @@ PULL, PULL_UNTIL = 0.05, 200_000  # what steadied Hopper while the normaliser dr
 
 def with_pull() -> None:
     finish, update, loss, save, load = (
-        ppo_camel.Clone.finish,
+        ppo_camel.BehaviourCloning.finish,
         ppo_camel.PPO.update,
         ppo_camel.PPO.loss,
         ActorCritic.state_dict,
@@ -99,7 +99,11 @@ def with_pull() -> None:
             self.copied, self.steps = copy.deepcopy(self.network), state["steps"]
             self.copied.load_state_dict(state["copied"])
 
-    ppo_camel.Clone.finish, ppo_camel.PPO.update, ppo_camel.PPO.loss = finish_and_keep, update_and_count, loss_and_pull
+    ppo_camel.BehaviourCloning.finish, ppo_camel.PPO.update, ppo_camel.PPO.loss = (
+        finish_and_keep,
+        update_and_count,
+        loss_and_pull,
+    )
     ActorCritic.state_dict, ActorCritic.load_state_dict = save_with_copy, load_with_copy
 
 

@@ -2,7 +2,7 @@
 #
 #   audition:  every candidate, random actions and doing nothing play an episode, the one in front and random actions some more;
 #              does it beat random actions, and differ from doing nothing, by more than chance?  no: what follows is PPO alone
-#   clone, until clone_steps:  for every episode, played inside the mask around the teacher, ever less often
+#   behaviour cloning, until clone_steps:  for every episode, played inside the mask around the teacher, ever less often
 #                  actor  <- what the teacher would do in every state so far, by whomever visited
 #                  critic <- the discounted returns of the teacher's and the agent's own episodes
 #              then the normaliser of observations is frozen, so that the networks stay what they have become; if the teacher
@@ -49,7 +49,7 @@ class Args(PriorArgs):
     """auto: all the candidates shipped for env_id audition | auto:FOLDER: those in a folder | shipped (its default) | none |
     random | a shipped prior's name | FILE.py | trusted:FILE.py | FOLDER | expert:MODEL.pt, or agent.pt of a PPO script"""
 
-    # The clone
+    # Behaviour cloning
     clone_steps: int = 20_000
     """steps until the agent is a copy of its prior, those of the audition included"""
     clone_learning_rate: float = 1e-3
@@ -125,10 +125,10 @@ def parse_args(argv: list[str] | None = None) -> Args:
     return args
 
 
-# ----------------------------------------------------------------------------------------------------------- clone
+# ------------------------------------------------------------------------------------------------------------ behaviour cloning
 
 
-class Clone:
+class BehaviourCloning:
     """Makes an agent the copy of a teacher, by DAgger (arXiv 1011.0686) with the mask's epsilon as its mixture.
 
     Args:
@@ -433,7 +433,7 @@ def begin(args: Args, agent: ActorCritic, teachers: dict[str, Teacher], rng, log
         return steps, found.verdict
     others = [episode for name, episodes in found.played.items() if name != found.teacher for episode in episodes]
     std = args.clone_std if found.beats_nothing else args.poor_std
-    clone = Clone(args, agent, teachers[found.teacher], std, found.played[found.teacher], others, rng)
+    clone = BehaviourCloning(args, agent, teachers[found.teacher], std, found.played[found.teacher], others, rng)
     env = EpsilonMaskSchedule(clone.teacher.mask, max(args.clone_steps - steps, 1), mask_fraction=1.0)
     while steps < args.clone_steps:
         episode = clone.play(env, most_steps=args.clone_steps - steps)

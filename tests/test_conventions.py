@@ -207,8 +207,9 @@ def test_the_python_in_the_readme_runs():
     assert len(namespace["policy"](np.array([1.0, 0.0, 0.5]))) == 1
 
 
-def test_every_path_in_the_readme_exists():
-    readme = (ROOT / "README.md").read_text("utf-8")
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
+def test_every_path_in_a_document_exists(name):
+    readme = (ROOT / name).read_text("utf-8")
     paths = re.findall(r'(?<!")\b(?:benchmarks|cleanrl_scripts|tests|llmwrappers|local_llm|prompts)/[\w./-]*\w', readme)
     assert len(paths) > 5
     assert [path for path in paths if not (ROOT / path).exists() and path not in gym.registry] == []

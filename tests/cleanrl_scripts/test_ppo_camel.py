@@ -147,12 +147,12 @@ class Line(gym.Env):
         return self.x.astype(np.float32), 1.0, self.t == 10, False, {}
 
 
-def clone_of(policy, **arguments) -> ppo_camel.Clone:
+def clone_of(policy, **arguments) -> ppo_camel.BehaviourCloning:
     env, rng = Line(), np.random.default_rng(0)
     args = ppo_camel.Args(clone_gamma=0.5, **arguments)
     agent = ActorCritic(env.observation_space, env.action_space, rng, torch.device("cpu"))
     teacher = Teacher(env, policy, np.asarray, None, radius=0.3)
-    clone = ppo_camel.Clone(args, agent, teacher, 0.2, [teacher.play(seed) for seed in range(100)], [], rng)
+    clone = ppo_camel.BehaviourCloning(args, agent, teacher, 0.2, [teacher.play(seed) for seed in range(100)], [], rng)
     clone.finish()
     return clone
 

@@ -1,0 +1,44 @@
+"""The figure of the README: PPO alone and PPO that begins as its prior, ten small panels.
+
+python benchmarks/ten_environments.py   # reads comparisons/ppo-camel and ppo-camel-short, writes comparisons/ppo-camel.png
+"""
+
+import sys
+from pathlib import Path
+
+import matplotlib
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # as the scripts do, from anywhere
+
+from cleanrl_scripts.comparison.curves import PLAIN, align, curves_of
+from cleanrl_scripts.comparison.figures import COLORS, STYLE, thousands
+from cleanrl_scripts.comparison.statistics import estimate, iqm
+
+COMPARISONS = Path(__file__).parent / "comparisons"
+ARMS = {"none": ("PPO alone", COLORS[0]), "auto": ("PPO that begins as its prior", COLORS[2])}
+
+
+@matplotlib.rc_context({**STYLE, "font.size": 8, "axes.titlesize": 9, "savefig.dpi": 150})
+def main() -> None:
+    evaluations = [e for name in ("ppo-camel", "ppo-camel-short") for e in curves_of(COMPARISONS / name) if e.arm in ARMS]
+    figure = Figure(figsize=(11, 4.2), layout="constrained")
+    for axis, env_id in zip(figure.subplots(2, 5).flat, dict.fromkeys(e.env_id for e in evaluations), strict=True):
+        curves = align(env_id, list(ARMS), [e for e in evaluations if e.env_id == env_id])
+        for arm, returns in curves.returns[PLAIN].items():
+            name, color = ARMS[arm]
+            mean, low, high = estimate(iqm, returns, n_resamples=2_000)
+            axis.plot(curves.steps / 1000, mean, color=color, linewidth=1.5, label=name)
+            axis.fill_between(curves.steps / 1000, low, high, color=color, alpha=0.15, linewidth=0)
+        axis.set_title(env_id)
+        axis.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
+        axis.yaxis.set_major_locator(MaxNLocator(4))
+        axis.yaxis.set_major_formatter(thousands)
+    figure.legend(*axis.get_legend_handles_labels(), loc="outside upper center", ncols=2, frameon=False)
+    figure.supxlabel("thousands of steps; interquartile mean of the return over five seeds, 95 % interval", fontsize=8)
+    figure.savefig(COMPARISONS / "ppo-camel.png")
+
+
+if __name__ == "__main__":
+    main()
