@@ -78,8 +78,8 @@ def with_pull() -> None:
         if self.agent.is_frozen:
             self.agent.steps += self.args.num_envs * self.args.num_steps
 
-    def loss_and_pull(self, observations, *others):
-        total, *parts = loss(self, observations, *others)
+    def loss_and_pull(self, observations, actions, advantages, returns, old_values, old_log_probs):
+        total, *parts = loss(self, observations, actions, advantages, returns, old_values, old_log_probs)
         agent = self.agent
         if agent.is_frozen and agent.steps < PULL_UNTIL:
             with torch.no_grad():

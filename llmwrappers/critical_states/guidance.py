@@ -196,9 +196,9 @@ class GuidedWrapper(gym.Wrapper):
 
     @counts.setter
     def counts(self, counts: tuple[int, ...]):
-        self._lookup.step_count, self._lookup.hit_count, *faults = counts
+        self._lookup.step_count, self._lookup.hit_count = counts[:2]
         if isinstance(code := self._lookup.guidance, CriticalFunction):
-            code.faults.counts = tuple(faults) or (0, 0)
+            code.faults.counts = (counts[2], counts[3]) if len(counts) > 2 else (0, 0)
         if (below := self._below()) is not None:
             below.counts = counts
 
