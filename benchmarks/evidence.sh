@@ -29,7 +29,8 @@ compare ppo-camel-short --env-ids "${short[@]}" --total-timesteps 300000 --arms 
 compare ppo-camel --env-ids "${mujoco[@]}" BipedalWalker-v3 HalfCheetah-v4 Humanoid-v4 --arms none auto --seeds 1-5
 compare ppo-camel --env-ids "${mujoco[@]}" BipedalWalker-v3 HalfCheetah-v4 Humanoid-v4 --arms none auto random bad --seeds 1-5
 compare ppo-camel-short --env-ids "${short[@]}" --total-timesteps 300000 --arms none auto random bad --seeds 1-5
-# Does the audition choose well? Each candidate alone, whatever it returns.
+# Does the audition choose well? Whom it appoints; then each candidate alone, whatever it returns.
+python benchmarks/auditions.py --seeds 10
 compare ppo-camel-candidates --script benchmarks/ppo_camel_ablations.py --env-ids HalfCheetah-v4 BipedalWalker-v3 Walker2d-v4 \
     --total-timesteps 300000 --seeds 1-3 --arms "none=--change nothing --prior none" \
     "policy-1=--change audition --prior {env_id} --candidate 1" "policy-2=--change audition --prior {env_id} --candidate 2" \
