@@ -378,9 +378,7 @@ def train(
             returned = evaluate(eval_env, agent.act, args.seed, args.eval_episodes, f"step-{global_step}")
             values, line = {"eval/episodic_return": returned}, f"eval at global_step {global_step}: return {returned:.1f}"
             if guided_env:
-                guided_env.set_wrapper_attr(
-                    "counts", (0, 0), force=False
-                )  # code that was given up in the last one speaks again
+                guided_env.set_wrapper_attr("counts", (0, 0), force=False)  # code that was given up speaks again
                 values["eval/guided_return"] = guided = evaluate(guided_env, agent.act, args.seed, args.eval_episodes)
                 line += f" of the plain agent, {guided:.1f} with the LLM's actions"
             logger.log(global_step, values)
