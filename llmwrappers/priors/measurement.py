@@ -17,9 +17,9 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
+from llmwrappers.discrete_mask import DiscreteMask
 from llmwrappers.priors import PriorPolicy
 from llmwrappers.priors.prior_input import native_action, read_prior_input
-from llmwrappers.wrappers.llm_action_mask import LLMActionMask
 
 RULE = (
     "of the candidates that never fault and travel at least half as far forward as the one that travels furthest, "
@@ -103,11 +103,11 @@ def play(env: gym.Env, policy: PriorPolicy, seed: int, prior_input: str | None =
         return answer
 
     # What a prior may answer on a Discrete space is the mask's to say.
-    mask = LLMActionMask(env, timed) if isinstance(space, Discrete) else None
+    mask = DiscreteMask(space) if isinstance(space, Discrete) else None
 
     def act(observation):
         if mask is not None:
-            return np.flatnonzero(mask.allowed_actions(observation))
+            return np.flatnonzero(mask.allowed(timed(observation)))
         assert isinstance(space, Box)
         return native_action(timed(observation), space.low, space.high)
 
