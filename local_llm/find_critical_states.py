@@ -71,11 +71,12 @@ from local_llm.command import (
     take_sampling,
 )
 from local_llm.extract import ExtractionError, Truncated
+from local_llm.facts import load_facts
 from local_llm.interpret import CHARACTERS_PER_TOKEN, Interpreter
 from local_llm.models.ledger import Ledger
 from local_llm.models.recorded import UNREADABLE, Recorded, write_json
 from local_llm.models.reply import Backend, ModelError, Reply, Sampling
-from local_llm.render import PROMPTS, environment_values, facts_values, fill, load_facts
+from local_llm.render import environment_values, facts_values, fill_file
 from local_llm.training import run_commands
 
 SCRIPT = Path(__file__).parents[1] / "cleanrl_scripts" / "ppo_ultra.py"
@@ -207,8 +208,7 @@ class Episodes:
 
     def render(self, name: str, **values: Any) -> str:
         """Returns the prompt that a template makes."""
-        template = (PROMPTS / f"ultra_{name}.md").read_text("utf-8").removesuffix("\n")
-        return fill(template, {**self.values, **values})
+        return fill_file(f"ultra_{name}.md", {**self.values, **values})
 
     def states_prompt(self, name: str = "states", **values: Any) -> str:
         """Returns the first prompt of a round."""

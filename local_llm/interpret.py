@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from llmwrappers.critical_states.trajectories import Trajectories
 from llmwrappers.envs.pong import CELLS, locate
-from local_llm.render import ActionEntry, Facts, ObservationEntry, _serving
+from local_llm.facts import ActionEntry, Facts, ObservationEntry, serving
 
 CHARACTERS_PER_TOKEN = 3
 # What lies between these quantiles of all recorded steps is usual.
@@ -94,7 +94,7 @@ class Interpreter:
             raise ValueError(f"observations must be vectors or Pong's grids {PONG_GRID_SHAPE}, got the shape {shape}")
         self._notes = []
         if self._is_grid and facts is None:
-            facts = _serving(PONG)[0][1]
+            facts = serving(PONG)[0][1]
             self._notes = facts.notes
         self.facts, self.trajectories = facts, trajectories
         self._states = np.array([self._vector(observation) for observation in trajectories.observations])

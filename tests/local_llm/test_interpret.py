@@ -10,15 +10,15 @@ from llmwrappers import load_prior
 from llmwrappers.critical_states.trajectories import Trajectories
 from llmwrappers.envs.pong import BALL, OPPONENT, OWN
 from local_llm import interpret
+from local_llm.facts import load_facts, serving
 from local_llm.interpret import Interpreter
-from local_llm.render import _serving, load_facts
 
 HOPPER = np.array([1.2, 0, -0.4, -0.5, 0.1, 1.0, 0.0, 0, 0, 0, 0])
 HOPPER_SPREAD = np.array([0.05, 0.04, 0.2, 0.2, 0.2, 0.3, 0.4, 1, 1, 1, 1])
 
 
 def facts(env_id):
-    return _serving(env_id)[0][1]
+    return serving(env_id)[0][1]
 
 
 def episodes(env_id, observations, actions=None, rewards=None, terminated=True, final=None):
