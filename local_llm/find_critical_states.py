@@ -45,14 +45,12 @@ from llmwrappers.critical_states.guidance import SHIPPED
 from llmwrappers.critical_states.table import spread
 from llmwrappers.priors.measurement import make
 from local_llm.answers import (
-    SEND_CODE,
     SEND_JSON,
     UselessAnswer,
     action_within,
     exact_integer,
     exact_number,
     extract_answer,
-    extract_critical,
 )
 from local_llm.choose import number_text
 from local_llm.command import (
@@ -70,13 +68,14 @@ from local_llm.command import (
     sha256,
     take_sampling,
 )
-from local_llm.extract import ExtractionError, Truncated
+from local_llm.extract import SEND_CRITICAL, extract_critical
 from local_llm.facts import load_facts
 from local_llm.interpret import CHARACTERS_PER_TOKEN, Interpreter
 from local_llm.models.ledger import Ledger
 from local_llm.models.recorded import UNREADABLE, Recorded, write_json
 from local_llm.models.reply import Backend, ModelError, Reply, Sampling
 from local_llm.render import environment_values, facts_values, fill_file
+from local_llm.reply_text import ExtractionError, Truncated
 from local_llm.training import run_commands
 
 SCRIPT = Path(__file__).parents[1] / "cleanrl_scripts" / "ppo_ultra.py"
@@ -546,7 +545,7 @@ def retry_prompt(prompt: str, reply: Reply, error: ExtractionError | PolicyRejec
         # What is wrong with it
         No JSON. Send JSON.
     """
-    text = str(error) if isinstance(error, ExtractionError) else f"Your code was refused: {error}. {SEND_CODE}"
+    text = str(error) if isinstance(error, ExtractionError) else f"Your code was refused: {error}. {SEND_CRITICAL}"
     if isinstance(error, Truncated):
         return f"{prompt}\n\n{text}"  # what was cut off would only fill the context again
     return f"{prompt}\n\n# Your last reply, which cannot be used\n{reply.text}\n\n# What is wrong with it\n{text}"

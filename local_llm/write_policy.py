@@ -41,11 +41,12 @@ from local_llm.command import (
     sha256,
     take_sampling,
 )
-from local_llm.extract import SEND, ExtractionError, Truncated, extract_policy
+from local_llm.extract import extract_policy
 from local_llm.models.ledger import Ledger
 from local_llm.models.recorded import write_json
 from local_llm.models.reply import Backend, Message, ModelError, Reply, Sampling
 from local_llm.render import render_prompt
+from local_llm.reply_text import SEND, ExtractionError, Truncated
 from local_llm.report import report_text, write_report
 from local_llm.training import TrainingFailed, cores
 

@@ -15,10 +15,10 @@ from llmwrappers import CriticalStates, LLMActionOverride, Trajectories
 from llmwrappers.critical_states.function import CriticalFunction
 from llmwrappers.critical_states.guidance import shipped_tables
 from local_llm import find_critical_states as command
-from local_llm.extract import ExtractionError, Truncated
 from local_llm.find_critical_states import Episodes, Settings, Trial, find_critical_states, main
 from local_llm.models.recorded import Recorded
 from local_llm.models.reply import ModelError, Reply, Sampling
+from local_llm.reply_text import ExtractionError, Truncated
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is out of date.*:DeprecationWarning")
 
