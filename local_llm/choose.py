@@ -30,6 +30,7 @@ from llmwrappers.priors.measurement import (
 )
 from local_llm import training
 from local_llm.training import ROLLOUT_STEPS, Run, least_steps, run_commands, training_settings
+from local_llm.wording import number_text
 
 MOST_TRAINED = 3
 FINAL_SEEDS = 3
@@ -254,16 +255,6 @@ def exceeds(values: Sequence[float], others: Sequence[float]) -> bool:
     a, b = np.array(values), np.array(others)
     standard_error = math.sqrt(a.var(ddof=1) / len(a) + b.var(ddof=1) / len(b))
     return bool(a.mean() - b.mean() > 2 * standard_error)
-
-
-def number_text(value: float) -> str:
-    """Returns a number as one says it: whole if it is large, else with three significant digits.
-
-    Example:
-        >>> number_text(15360), number_text(-0.01234), number_text(81.26)
-        ('15 360', '-0.0123', '81.3')
-    """
-    return f"{value:,.0f}".replace(",", " ") if abs(value) >= 100 or value == 0 else f"{value:.3g}"
 
 
 def _choose_by_episodes(choice: Choice, usable: dict[int, Measurement]) -> None:

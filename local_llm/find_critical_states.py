@@ -52,7 +52,6 @@ from local_llm.answers import (
     exact_number,
     extract_answer,
 )
-from local_llm.choose import number_text
 from local_llm.command import (
     MOST_RETRIES,
     Overwriting,
@@ -77,6 +76,7 @@ from local_llm.models.reply import Backend, ModelError, Reply, Sampling
 from local_llm.render import environment_values, facts_values, fill_file
 from local_llm.reply_text import ExtractionError, Truncated
 from local_llm.training import run_commands
+from local_llm.wording import number_text
 
 SCRIPT = Path(__file__).parents[1] / "cleanrl_scripts" / "ppo_ultra.py"
 TABLES = Path("tables")

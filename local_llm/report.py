@@ -22,8 +22,9 @@ from gymnasium.spaces.utils import flatten
 
 from llmwrappers.priors import PriorPolicy
 from llmwrappers.priors.measurement import WINDOWS, Measurement, Step, make, play
-from local_llm.choose import Candidate, Choice, number_text
+from local_llm.choose import Candidate, Choice
 from local_llm.training import Run
+from local_llm.wording import count_text, fixed_text, number_text
 
 FRAMES = 8
 # Frames are made this high, or as high as lets all of them together stay small.
@@ -129,7 +130,7 @@ def write_report(
     # The best one first, then in order.
     ordered = sorted(candidates, key=lambda candidate: (candidate.number != choice.best, candidate.number))
     parts = [
-        f"<h1>{escape(env_id)}: {_count(len(candidates), 'policy', 'policies')} written by a language model</h1>",
+        f"<h1>{escape(env_id)}: {count_text(len(candidates), 'policy', 'policies')} written by a language model</h1>",
         f'<p class="verdict{" helps" if choice.candidate is not None else ""}">{escape(choice.verdict)}</p>',
         f'<h2>The candidates</h2><div class="wide">{_table(candidates, choice)}</div>',
         f'<p class="small">{escape(_table_notes(choice))}</p>',
@@ -157,10 +158,6 @@ def write_report(
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page, "utf-8")
-
-
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"
 
 
 def _number(value: float) -> str:
@@ -231,9 +228,9 @@ def _table(candidates: list[Candidate], choice: Choice) -> str:
             whole = heading.endswith("%") or heading == "faults"
             decimals = 0 if whole else _decimals([value for value in values if value is not None])
             for row, value, spread in zip(cells, values, spreads or values, strict=True):
-                row.append(f"<td>{_fixed(value, decimals)}</td>")
+                row.append(f"<td>{fixed_text(value, decimals)}</td>")
                 if spreads:
-                    shown = "" if spread is None else f"\N{PLUS-MINUS SIGN} {_fixed(spread, decimals)}"
+                    shown = "" if spread is None else f"\N{PLUS-MINUS SIGN} {fixed_text(spread, decimals)}"
                     row.append(f'<td class="spread">{shown}</td>')
     body = "".join(
         f'<tr class="{kind}">{"".join(row)}<td class="text">{escape(outcome)}</td></tr>'
@@ -248,13 +245,6 @@ def _decimals(values: Sequence[float]) -> int:
     """How many decimals give the largest of some values three digits, at most three."""
     largest = max(map(abs, values), default=0.0)
     return 0 if largest >= 100 else 1 if largest >= 10 else 2 if largest >= 1 else 3
-
-
-def _fixed(value: float | None, decimals: int) -> str:
-    if value is None:
-        return ""
-    # + 0.0: a small negative number would be rounded to -0.
-    return f"{round(value, decimals) + 0.0:,.{decimals}f}".replace(",", "\N{NO-BREAK SPACE}").replace("-", "\N{MINUS SIGN}")
 
 
 def _table_notes(choice: Choice) -> str:
@@ -338,7 +328,7 @@ def film(env_id: str, policy: PriorPolicy, steps: int, seed: int) -> list[tuple[
                 if not (isinstance(frame, np.ndarray) and frame.ndim == 3):
                     raise TypeError(f"render() returned {type(frame).__name__} instead of an image")
                 position = step.next_info.get("x_position")
-                at = "" if position is None else f" at {_fixed(float(position), 1)} m"
+                at = "" if position is None else f" at {fixed_text(float(position), 1)} m"
                 frames.append((f"step {_number(t)}{at}", frame))
         return frames
     finally:
@@ -453,7 +443,7 @@ def _panel(choice: Choice, number: int, low: float, high: float) -> str:
     none = sum(run.candidate is None for run in choice.runs)
     title = f"Candidate {number}{', chosen' if number == choice.candidate else ''}"
     parts.append(text(left, 16, title, "start", 'font-size="13" font-weight="600" fill="#1c1c1c"'))
-    parts.append(text(right, 16, f"{_count(runs, 'run', 'runs')}, {none} without a prior", "end"))
+    parts.append(text(right, 16, f"{count_text(runs, 'run', 'runs')}, {none} without a prior", "end"))
     return f'<svg viewBox="0 0 {right + 14} {bottom + 30}" font-size="10.5" fill="#555">{"".join(parts)}</svg>'
 
 
@@ -509,7 +499,7 @@ def report_text(env_id: str, candidate: Candidate, measurement: Measurement, ran
         steps = list(play(env, candidate.policy, seed + worst))
     finally:
         env.close()
-    lines = [f"Your policy for {env_id} was run alone for {_count(len(measurement.returns), 'episode', 'episodes')}.", ""]
+    lines = [f"Your policy for {env_id} was run alone for {count_text(len(measurement.returns), 'episode', 'episodes')}.", ""]
     lines += _numbers(measurement, random)
     lines += ["", "What to improve:"]
     lines += [f"- {advice}" for advice in _advice(measurement, random)]
