@@ -73,9 +73,9 @@ from local_llm.interpret import CHARACTERS_PER_TOKEN, Interpreter
 from local_llm.models.ledger import Ledger
 from local_llm.models.recorded import UNREADABLE, Recorded, write_json
 from local_llm.models.reply import Backend, ModelError, Reply, Sampling
+from local_llm.processes import run_commands, training_command
 from local_llm.render import environment_values, facts_values, fill_file
 from local_llm.reply_text import ExtractionError, Truncated
-from local_llm.training import run_commands
 from local_llm.wording import number_text
 
 SCRIPT = Path(__file__).parents[1] / "cleanrl_scripts" / "ppo_ultra.py"
@@ -736,12 +736,10 @@ def try_by_training(table: Path, *, agent: Path, env_id: str, episodes: int, see
     options += ["--total-timesteps", str(timesteps), "--eval-every", str(timesteps), "--trajectory-episodes", str(episodes)]
     key = hashlib.sha256(json.dumps([__version__, options, sha256(agent), sha256(table)]).encode()).hexdigest()
     folder = table.resolve().with_name(f"trial-{key[:8]}")
-    if not (folder / "finished").is_file():
+    files = ["--agent", str(agent.resolve()), "--critical-states", str(table.resolve()), "--runs-dir", str(folder)]
+    if command := training_command(SCRIPT, folder, [*options, *files]):
         print(f"trying the table for {number_text(timesteps)} steps; progress in {folder / 'log.txt'}", flush=True)
-        files = ["--agent", str(agent.resolve()), "--critical-states", str(table.resolve()), "--runs-dir", str(folder)]
-        started = sorted(folder.glob("*/args.json"))
-        arguments = ["--resume", str(started[-1].parent)] if started else [*options, *files]
-        failures = run_commands({folder: [sys.executable, str(SCRIPT), *arguments]}, 1, print)
+        failures = run_commands({folder: command}, 1, print)
         if failures:
             raise UserError(f"the trial of the table failed: {failures[folder]}")
     (run_dir,) = (path.parent for path in folder.glob("*/entries.json"))

@@ -25,7 +25,7 @@ import gymnasium as gym
 
 from llmwrappers import PolicyRejected, priors, vet_policy
 from llmwrappers.priors.measurement import Measurement, choose, make, measure, random_actions
-from local_llm.choose import BUDGET_STEPS, Candidate, Choice, choose_candidate, require_trainable
+from local_llm.choose import BUDGET_STEPS, Candidate, Choice, choose_candidate
 from local_llm.command import (
     MOST_RETRIES,
     Overwriting,
@@ -45,10 +45,11 @@ from local_llm.extract import extract_policy
 from local_llm.models.ledger import Ledger
 from local_llm.models.recorded import write_json
 from local_llm.models.reply import Backend, Message, ModelError, Reply, Sampling
+from local_llm.processes import cores
 from local_llm.render import render_prompt
 from local_llm.reply_text import SEND, ExtractionError, Truncated
 from local_llm.report import report_text, write_report
-from local_llm.training import TrainingFailed, cores
+from local_llm.training import TrainingFailed, require_trainable
 
 # --refine ends after so many rounds in a row that brought nothing better.
 PATIENCE = 2
