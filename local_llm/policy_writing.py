@@ -13,9 +13,9 @@ from llmwrappers.priors.measurement import make, measure, random_actions
 from llmwrappers.sandbox.language import MAX_CHARACTERS
 from local_llm.choose import Candidate
 from local_llm.extract import extract_policy
+from local_llm.feedback import report_text
 from local_llm.render import render_prompt
 from local_llm.reply_text import ExtractionError
-from local_llm.report import report_text
 
 LONGEST_OBSERVATION = 200_000
 

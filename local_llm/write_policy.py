@@ -42,13 +42,14 @@ from local_llm.command import (
     take_sampling,
 )
 from local_llm.extract import extract_policy
+from local_llm.feedback import report_text
 from local_llm.models.ledger import Ledger
 from local_llm.models.recorded import write_json
 from local_llm.models.reply import Backend, Message, ModelError, Reply, Sampling
 from local_llm.processes import cores
 from local_llm.render import render_prompt
 from local_llm.reply_text import SEND, ExtractionError, Truncated
-from local_llm.report import report_text, write_report
+from local_llm.report import write_report
 from local_llm.training import TrainingFailed, require_trainable
 
 # --refine ends after so many rounds in a row that brought nothing better.
