@@ -28,7 +28,6 @@ import json
 import shutil
 import signal
 import sys
-import warnings
 from collections.abc import Callable
 from dataclasses import asdict, fields
 from functools import partial
@@ -49,7 +48,8 @@ from local_llm.command import (
     circumstances,
     claim_output,
     command_line,
-    how_to_go_on,
+    exit_status,
+    folder_name,
     make_backend,
     recordings,
     save_text,
@@ -58,7 +58,7 @@ from local_llm.command import (
 )
 from local_llm.episode_prompts import Case, Episodes, Settings
 from local_llm.models.recorded import UNREADABLE, Recorded, write_json
-from local_llm.models.reply import Backend, ModelError, Sampling
+from local_llm.models.reply import Backend, Sampling
 from local_llm.questions import Finder
 from local_llm.reply_text import ExtractionError
 from local_llm.trial import Trial, read_trial, try_by_training
@@ -126,7 +126,7 @@ def find_critical_states(
         cases, kept = finder.states_again(prompt, trial.helpful)
         old = [(table.observations[i], *table.advice(i), {**table.notes[i], "round": 1}) for i in kept]
         table = _make_table(finder, cases, old, env, facts)
-    print(f"\n{finder.ledger}")
+    print(f"\n{finder.metered.ledger}")
     return table
 
 
@@ -238,7 +238,7 @@ def run(args: argparse.Namespace) -> None:
     trajectories = Trajectories.load(args.trajectories)
     args.env_id = args.env_id or trajectories.env_id
     env = make(args.env_id)
-    name = args.env_id.replace("/", "-").replace(":", "-")
+    name = folder_name(args.env_id)
     args.shipped, output = SHIPPED / name, args.output or TABLES / name
     try_table = None
     if args.settings.rounds == 2:
@@ -271,7 +271,7 @@ def rebuilt(args: argparse.Namespace) -> list[Path]:
         raise UserError("--trajectories is needed: episodes of the agent, as cleanrl_scripts/ppo_ultra.py writes them")
     if args.replay != Path():
         return [args.replay]
-    name = args.env_id and args.env_id.replace("/", "-").replace(":", "-")
+    name = args.env_id and folder_name(args.env_id)
     folders = sorted(path.parent for path in SHIPPED.glob("*/table.json") if name in (None, path.parent.name))
     if not folders:
         raise UserError(f"--replay: no table is shipped{f' for {args.env_id}' if name else ''}")
@@ -316,18 +316,7 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
 
 def main(argv: list[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
-    # The papers' results are on v4; gymnasium warns that there is a v5.
-    warnings.filterwarnings("ignore", message=".*is out of date", category=DeprecationWarning)
-    args = parse_args(argv)
-    try:
-        run(args)
-    except (UserError, ModelError, gym.error.Error, ValueError, TypeError, ImportError, OSError) as error:
-        print(f"find_critical_states: error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print(f"find_critical_states: stopped{how_to_go_on(args)}", file=sys.stderr)
-        return 130
-    return 0
+    return exit_status("find_critical_states", run, parse_args(argv))
 
 
 if __name__ == "__main__":

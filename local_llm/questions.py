@@ -17,9 +17,9 @@ from local_llm.answers import SEND_JSON, UselessAnswer, action_within, exact_int
 from local_llm.command import MOST_RETRIES, save_text, sha256
 from local_llm.episode_prompts import Case, Episodes, Key
 from local_llm.extract import SEND_CRITICAL, extract_critical
-from local_llm.models.ledger import Ledger
+from local_llm.models.ledger import Metered
 from local_llm.models.reply import Backend, Reply, Sampling
-from local_llm.reply_text import ExtractionError, Truncated
+from local_llm.reply_text import ExtractionError, Truncated, refusal
 
 # Code that calls more of the agent's steps critical than this has found nothing.
 MOST_CRITICAL = 0.5
@@ -95,10 +95,12 @@ class Finder:
     backend: Backend
     sampling: Sampling
     folder: Path
-    ledger: Ledger = field(default_factory=Ledger)
     exchanges: list[dict[str, Any]] = field(default_factory=list)
     sieves: list[Sieve] = field(default_factory=list)
     suffix: str = ""  # of the names of a later round's prompts and replies
+
+    def __post_init__(self) -> None:
+        self.metered = Metered(self.backend, self.folder / "ledger.json")
 
     def states(self) -> list[Case]:
         """Returns the critical states, in order."""
@@ -220,14 +222,8 @@ class Finder:
             stem = f"{name}{self.suffix}-retry-{retry}" if retry else f"{name}{self.suffix}"
             prompt_path, reply_path = self.folder / f"prompt-{stem}.txt", self.folder / f"reply-{stem}.md"
             save_text(prompt_path, asked)
-            # What was asked before (after replies that were cut off) goes on with its series of replies: the first of it would
-            # be the same again.
-            question = {"prompt_sha256": sha256(prompt_path), "schema": schema}
-            first = sum(question.items() <= exchange.items() for exchange in self.exchanges)
-            (reply,) = self.backend.ask([{"role": "user", "content": asked}], 1, self.sampling, schema, first)
+            (reply,) = self.metered.ask([{"role": "user", "content": asked}], 1, self.sampling, schema)
             save_text(reply_path, reply.text)
-            self.ledger.add(self.backend.model, [reply])
-            self.ledger.save(self.folder / "ledger.json")
             self.exchanges.append(
                 {
                     "prompt": prompt_path.name,
@@ -262,7 +258,7 @@ def retry_prompt(prompt: str, reply: Reply, error: ExtractionError | PolicyRejec
         # What is wrong with it
         No JSON. Send JSON.
     """
-    text = str(error) if isinstance(error, ExtractionError) else f"Your code was refused: {error}. {SEND_CRITICAL}"
+    text = refusal(error, SEND_CRITICAL)
     if isinstance(error, Truncated):
         return f"{prompt}\n\n{text}"  # what was cut off would only fill the context again
     return f"{prompt}\n\n# Your last reply, which cannot be used\n{reply.text}\n\n# What is wrong with it\n{text}"

@@ -38,6 +38,11 @@ class BrokenCode(ExtractionError):
     """Says that the code is not valid Python, and where."""
 
 
+def refusal(error: Exception, send: str) -> str:
+    """Returns what to tell a model of a reply that cannot be used: what is wrong with it, and what to send."""
+    return str(error) if isinstance(error, ExtractionError) else f"Your code was refused: {error}. {send}"
+
+
 class Block(NamedTuple):
     """A part of a reply that may be code."""
 
