@@ -1,35 +1,21 @@
-"""Takes the JSON or the code out of a language model's reply about critical states, and tests each number in it.
+"""Takes the JSON out of a language model's reply about critical states, and tests each number in it.
 
 Nothing is guessed: what can be mended without changing a number or losing an entry is mended, all else goes back to the model.
 """
 
-import ast
 import json
 import math
 import re
-import warnings
 from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from local_llm.extract import (
-    _PLAIN,
-    MOST_CHARACTERS,
-    SEND,
-    BrokenCode,
-    ExtractionError,
-    NoCode,
-    Truncated,
-    _answer,
-    _blocks,
-    _mended,
-)
+from local_llm.reply_text import CUT_OFF, LOOK_ALIKES, ExtractionError, Truncated, answer_of
 
 SEND_JSON = 'Reply with one JSON object of the form that the task describes, with the key "{key}", in one ```json block.'
-SEND_CODE = SEND.replace("policy(obs)", "critical(obs)")
-CUT_OFF = "Your reply reached the limit on its length before the answer was complete: be briefer."
+TOO_LONG = CUT_OFF.format("answer")
 # Attempts to read an object: a reply of nothing but brackets would take quadratic time.
 MOST_OBJECTS = 2000
 
@@ -79,7 +65,7 @@ def extract_answer(reply: str, finish_reason: str, key: str) -> Answer:
         local_llm.answers.BrokenAnswer: Your JSON is not valid: '-1/2' is no number. Reply with one JSON object of the form ...
     """
     send = SEND_JSON.format(key=key)
-    text = _without_reasoning(reply, send)
+    text = answer_of(reply, "answer", send)
     found, end = _last_object(text, key)
     mentions = [match.start() for match in re.finditer(rf"{_QUOTE}{key}{_QUOTE}\s*:", text) if match.start() >= end]
     if mentions:
@@ -88,17 +74,8 @@ def extract_answer(reply: str, finish_reason: str, key: str) -> Answer:
         if starts:
             return Answer(_repaired(text[starts[-1] :], finish_reason, key, send), True)
     if found is None:
-        raise Truncated(CUT_OFF, send) if finish_reason == "length" else NoAnswer(f'No JSON object has the key "{key}".', send)
+        raise Truncated(TOO_LONG, send) if finish_reason == "length" else NoAnswer(f'No JSON object has the key "{key}".', send)
     return Answer(_list(found, key, send), False)
-
-
-def _without_reasoning(reply: str, send: str) -> str:
-    if len(reply) > MOST_CHARACTERS:
-        raise ExtractionError(f"Your reply has {len(reply):,} characters; at most {MOST_CHARACTERS:,} are read.", send)
-    try:
-        return _answer(reply)
-    except Truncated:
-        raise Truncated("Your reply ended inside its reasoning, before any answer: reason more briefly.", send) from None
 
 
 def _last_object(text: str, key: str) -> tuple[dict | None, int]:
@@ -123,7 +100,7 @@ _TOKEN = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^'\\\n]|\\.)*'|[{}\[\]]""", re.S)
 
 def _repaired(text: str, finish_reason: str, key: str, send: str) -> list[Any]:
     """Returns the list in an object that is not valid, if it is whole and can be read in one way only."""
-    text = text.translate(_PLAIN)
+    text = text.translate(LOOK_ALIKES)
     bare, end, open_brackets = "", 0, ""  # bare: the object without its strings
     for token in _TOKEN.finditer(text):
         bare += text[end : token.start()] + (token[0] if len(token[0]) == 1 else "")
@@ -137,7 +114,7 @@ def _repaired(text: str, finish_reason: str, key: str, send: str) -> list[Any]:
             if not open_brackets:
                 break
     if open_brackets or finish_reason == "length":
-        raise Truncated(CUT_OFF if finish_reason == "length" else "Your JSON ends before it is complete.", send)
+        raise Truncated(TOO_LONG if finish_reason == "length" else "Your JSON ends before it is complete.", send)
     try:
         return _list(json.JSONDecoder(strict=False).decode(text[:end]), key, send)  # typographic quotes were all
     except ValueError as error:
@@ -174,39 +151,6 @@ def _list(value: Any, key: str, send: str) -> list[Any]:
     if not isinstance(value, dict) or not isinstance(value.get(key), list):
         raise NoAnswer(f'The key "{key}" must hold a list of objects.', send)
     return value[key]
-
-
-# ------------------------------------------------------------------------------------------------------------------ code
-
-
-def extract_critical(reply: str, finish_reason: str = "stop") -> str:
-    """Returns the Python source in a reply that defines a function ``critical``: the last block that does so.
-
-    Raises:
-        ExtractionError: there is none; its text is the message for the model
-
-    Example:
-        >>> print(extract_critical("```python\\ndef critical(obs):\\n    return obs[0] < 1, [0.5], -0.1\\n```"), end="")
-        def critical(obs):
-            return obs[0] < 1, [0.5], -0.1
-    """
-    blocks = _blocks(_without_reasoning(reply, SEND_CODE))
-    defines = re.compile(r"\bdef[ \t]+critical\b")
-    if finish_reason == "length" and blocks[-1].kind in ("open", "bare"):
-        raise Truncated(CUT_OFF, SEND_CODE)
-    problem = NoCode("Your reply contains no Python code that defines critical(obs).", SEND_CODE)
-    for block in reversed(blocks):
-        if defines.search(block.text):
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # a backslash in a docstring is no error yet
-                    code = _mended(block)
-            except BrokenCode as error:
-                problem = BrokenCode(str(error).removesuffix(SEND).strip(), SEND_CODE)
-                continue
-            if any(isinstance(node, ast.FunctionDef) and node.name == "critical" for node in code.tree.body):
-                return code.source.rstrip("\n") + "\n"
-    raise problem
 
 
 # --------------------------------------------------------------------------------------------------------------- numbers

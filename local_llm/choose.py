@@ -28,11 +28,10 @@ from llmwrappers.priors.measurement import (
     random_actions,
     row,
 )
-from local_llm import training
-from local_llm.training import ROLLOUT_STEPS, Run, least_steps, run_commands, training_settings
+from local_llm.processes import cores, run_commands
+from local_llm.training import FINAL_SEEDS, MOST_TRAINED, Run, plan, require_trainable, train, training_settings
+from local_llm.wording import number_text
 
-MOST_TRAINED = 3
-FINAL_SEEDS = 3
 # With three candidates 13 runs of 102 400 steps.
 BUDGET_STEPS = 1_350_000
 
@@ -159,7 +158,7 @@ def choose_candidate(
         raise ValueError(f"candidates must be one or more, each with a number of its own, got the numbers {numbers}")
     if episodes < 2:
         raise ValueError(f"episodes must be at least 2, or there is no standard error, got {episodes}")
-    jobs = training.cores() if jobs is None else jobs
+    jobs = cores() if jobs is None else jobs
     if jobs < 1:
         raise ValueError(f"jobs must be at least 1, got {jobs}")
     env = make(env_id)
@@ -205,45 +204,6 @@ def choose_candidate(
     return choice
 
 
-def require_trainable(candidates: int, budget_steps: int, env: gym.Env) -> None:
-    """Finds before anything runs what would keep so many candidates from being trained.
-
-    Raises:
-        ValueError: too small a budget
-        FileNotFoundError: the training script is not there
-    """
-    if not training.SCRIPT.is_file():
-        raise FileNotFoundError(f"no {training.SCRIPT}: run from a checkout of the repository, or use select='probe'")
-    plan(min(MOST_TRAINED, candidates), budget_steps, env.spec and env.spec.max_episode_steps)
-
-
-def plan(candidates: int, budget_steps: int, time_limit: int | None) -> tuple[list[int], list[int], int]:
-    """Returns how many candidates train at each rung, how many runs each rung has, and the steps of every run.
-
-    Args:
-        time_limit: of an episode: a run holds several whole ones
-
-    Raises:
-        ValueError: ``budget_steps`` is too small
-
-    Example:
-        >>> plan(3, budget_steps=1_350_000, time_limit=1000)
-        ([3, 2, 1], [4, 3, 6], 102400)
-    """
-    rungs = [max(candidates, 1)]
-    while rungs[-1] > 1:
-        rungs.append(math.ceil(rungs[-1] / 2))
-    runs = [*(size + 1 for size in rungs[:-1]), 2 * FINAL_SEEDS]
-    least = least_steps(time_limit)
-    if budget_steps < sum(runs) * least:
-        episodes = f", whose clone holds {training.CLONE_EPISODES} episodes of {time_limit} steps" if time_limit else ""
-        raise ValueError(
-            f"budget_steps must be at least {sum(runs) * least}, {least} steps for each of the {sum(runs)} runs "
-            f"of {rungs[0]} candidate{'s' * (rungs[0] > 1)}{episodes}, got {budget_steps}"
-        )
-    return rungs, runs, budget_steps // (sum(runs) * ROLLOUT_STEPS) * ROLLOUT_STEPS
-
-
 def exceeds(values: Sequence[float], others: Sequence[float]) -> bool:
     """Tells whether the mean of some values exceeds that of others by more than twice the difference's standard error.
 
@@ -254,16 +214,6 @@ def exceeds(values: Sequence[float], others: Sequence[float]) -> bool:
     a, b = np.array(values), np.array(others)
     standard_error = math.sqrt(a.var(ddof=1) / len(a) + b.var(ddof=1) / len(b))
     return bool(a.mean() - b.mean() > 2 * standard_error)
-
-
-def number_text(value: float) -> str:
-    """Returns a number as one says it: whole if it is large, else with three significant digits.
-
-    Example:
-        >>> number_text(15360), number_text(-0.01234), number_text(81.26)
-        ('15 360', '-0.0123', '81.3')
-    """
-    return f"{value:,.0f}".replace(",", " ") if abs(value) >= 100 or value == 0 else f"{value:.3g}"
 
 
 def _choose_by_episodes(choice: Choice, usable: dict[int, Measurement]) -> None:
@@ -331,7 +281,7 @@ def _choose_by_training(
         seed = seeds.stop
         files: dict[int | None, Path | None] = {None: None, **{number: paths[number] for number in arms}}
         details: dict[str, Any] = {"jobs": jobs, "log": log, "steps": steps, "later": sum(runs[rung + 1 :])}
-        final, out = training.train(
+        final, out = train(
             choice.env_id, choice.settings, files, seeds, run_dir, lambda commands, d=details: execute(commands, **d)
         )
         choice.runs += final

@@ -1,4 +1,4 @@
-"""What the commands that ask a model share: its options, what answers, the output folder, and what to know of a run."""
+"""Holds what the commands that ask a model share: options, what answers, the output folder, how they end."""
 
 import argparse
 import datetime
@@ -7,13 +7,18 @@ import importlib.metadata
 import os
 import platform
 import shlex
-from collections.abc import Iterator
+import sys
+import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
+
 from local_llm.models.recorded import Recorded
-from local_llm.models.reply import Backend, Message, Reply, Sampling
+from local_llm.models.reply import Backend, Message, ModelError, Reply, Sampling
+from local_llm.training import TrainingFailed
 
 MOST_RETRIES = 2
 API_KEY = "LLMWRAPPERS_API_KEY"
@@ -106,6 +111,31 @@ def make_backend(args: argparse.Namespace) -> Backend:
         print(f"loading {model}{f' ({quantization})' if quantization else ''}", flush=True)
         backend = TransformersModel(model, args.revision, quantization=args.quantization or quantization)
     return Recorded(backend, args.recordings, args.recording)
+
+
+def exit_status(name: str, run: Callable[[argparse.Namespace], object], args: argparse.Namespace) -> int:
+    """Runs a command to its end; returns its exit status, after a line on what went wrong, if anything did."""
+    # The papers' results are on v4; gymnasium warns that there is a v5.
+    warnings.filterwarnings("ignore", message=".*is out of date", category=DeprecationWarning)
+    try:
+        run(args)
+    except (UserError, ModelError, TrainingFailed, gym.error.Error, ValueError, TypeError, ImportError, OSError) as error:
+        print(f"{name}: error: {error}", *getattr(error, "__notes__", ()), sep="\n", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"{name}: stopped{how_to_go_on(args)}", file=sys.stderr)
+        return 130
+    return 0
+
+
+def folder_name(env_id: str) -> str:
+    """Returns what the folder of an environment is called.
+
+    Example:
+        >>> folder_name("my_package:mine/MyEnv-v0")
+        'my_package-mine-MyEnv-v0'
+    """
+    return env_id.replace("/", "-").replace(":", "-")
 
 
 def how_to_go_on(args: argparse.Namespace) -> str:

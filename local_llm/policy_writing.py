@@ -12,9 +12,10 @@ from llmwrappers import PolicyRejected, vet_policy
 from llmwrappers.priors.measurement import make, measure, random_actions
 from llmwrappers.sandbox.language import MAX_CHARACTERS
 from local_llm.choose import Candidate
-from local_llm.extract import ExtractionError, extract_policy
+from local_llm.extract import extract_policy
+from local_llm.feedback import report_text
 from local_llm.render import render_prompt
-from local_llm.report import report_text
+from local_llm.reply_text import ExtractionError
 
 LONGEST_OBSERVATION = 200_000
 

@@ -1,26 +1,18 @@
-"""Trains for a choice: one run of ppo_camel.py an arm and seed, side by side, with a line that says how long it takes."""
+"""Trains for a choice: one run of ppo_camel.py an arm and seed, and how many steps each may have."""
 
 import csv
 import hashlib
 import json
 import math
-import os
-import re
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import timedelta
 from pathlib import Path
 from statistics import fmean
 
-try:
-    import fcntl
-except ImportError:  # Windows has none
-    fcntl = None
+import gymnasium as gym
 
 from llmwrappers import __version__
+from local_llm.processes import training_command
 
 SCRIPT = Path(__file__).parents[1] / "cleanrl_scripts" / "ppo_camel.py"
 # A run is whole rollouts, and so is its clone: runs with and without a prior are evaluated at the same steps and end together.
@@ -30,6 +22,9 @@ MOST_CLONE_STEPS = 20_000
 CLONE_EPISODES = 6
 # How a run's verdict begins if its prior has passed the audition.
 TESTED = "The agent begins as a copy of"
+# Candidates that are trained at most, and the fresh seeds of the last one.
+MOST_TRAINED = 3
+FINAL_SEEDS = 3
 
 
 class TrainingFailed(RuntimeError):
@@ -62,11 +57,6 @@ class Run:
         return fmean(self.last_third())
 
 
-def cores() -> int:
-    """Returns how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def least_steps(time_limit: int | None) -> int:
     """Returns how short a run may be: the clone, half of it, holds whole episodes of the audition and of its own.
 
@@ -75,6 +65,45 @@ def least_steps(time_limit: int | None) -> int:
         (4096, 4096, 12288)
     """
     return 2 * ROLLOUT_STEPS * max(1, math.ceil(CLONE_EPISODES * (time_limit or 0) / ROLLOUT_STEPS))
+
+
+def plan(candidates: int, budget_steps: int, time_limit: int | None) -> tuple[list[int], list[int], int]:
+    """Returns how many candidates train at each rung, how many runs each rung has, and the steps of every run.
+
+    Args:
+        time_limit: of an episode: a run holds several whole ones
+
+    Raises:
+        ValueError: ``budget_steps`` is too small
+
+    Example:
+        >>> plan(3, budget_steps=1_350_000, time_limit=1000)
+        ([3, 2, 1], [4, 3, 6], 102400)
+    """
+    rungs = [max(candidates, 1)]
+    while rungs[-1] > 1:
+        rungs.append(math.ceil(rungs[-1] / 2))
+    runs = [*(size + 1 for size in rungs[:-1]), 2 * FINAL_SEEDS]
+    least = least_steps(time_limit)
+    if budget_steps < sum(runs) * least:
+        episodes = f", whose clone holds {CLONE_EPISODES} episodes of {time_limit} steps" if time_limit else ""
+        raise ValueError(
+            f"budget_steps must be at least {sum(runs) * least}, {least} steps for each of the {sum(runs)} runs "
+            f"of {rungs[0]} candidate{'s' * (rungs[0] > 1)}{episodes}, got {budget_steps}"
+        )
+    return rungs, runs, budget_steps // (sum(runs) * ROLLOUT_STEPS) * ROLLOUT_STEPS
+
+
+def require_trainable(candidates: int, budget_steps: int, env: gym.Env) -> None:
+    """Finds before anything runs what would keep so many candidates from being trained.
+
+    Raises:
+        ValueError: too small a budget
+        FileNotFoundError: the training script is not there
+    """
+    if not SCRIPT.is_file():
+        raise FileNotFoundError(f"no {SCRIPT}: run from a checkout of the repository, or use select='probe'")
+    plan(min(MOST_TRAINED, candidates), budget_steps, env.spec and env.spec.max_episode_steps)
 
 
 def training_settings(steps: int, time_limit: int | None) -> dict[str, float]:
@@ -129,13 +158,10 @@ def train(
             key = hashlib.sha256(json.dumps([__version__, training_code, env_id, words, code]).encode()).hexdigest()
             name = f"{'none' if number is None else f'candidate-{number}'}-seed-{seed}-{key[:8]}"
             folder = folders[number, seed] = run_dir.resolve() / name
-            if (folder / "finished").is_file():
-                continue
-            started = sorted(folder.glob("*/args.json"))
             arguments = ["--env-id", env_id, "--prior", str(path.resolve()) if path else "none", *words]
             arguments += ["--seed", str(seed), "--runs-dir", str(folder)]
-            arguments = ["--resume", str(started[-1].parent)] if started else arguments
-            commands[folder] = [sys.executable, str(SCRIPT), *arguments]
+            if command := training_command(SCRIPT, folder, arguments):
+                commands[folder] = command
     failures = execute(commands)
     runs, out, untested = [], {}, {}
     for (number, seed), folder in folders.items():
@@ -164,113 +190,3 @@ def _read_run(candidate: int | None, seed: int, folder: Path) -> Run:
                 run.steps.append(int(line["global_step"]))
                 run.returns.append(float(line["value"]))
     return run
-
-
-class Progress:
-    """How long the runs will still take, said now and then: a live line on a terminal.
-
-    Args:
-        runs: those still to come, those of later rungs included
-        steps: of each run
-        log: gets the line where there is no terminal: after some seconds, then every minute
-    """
-
-    def __init__(self, runs: int, steps: int, log: Callable[[str], object]):
-        self.total, self.steps, self.log = runs * steps, steps, log
-        self.start, self.next, self.at_start = time.monotonic(), 5.0, None
-        self.is_live, self.width = log is print and sys.stdout.isatty(), 0
-
-    def erase(self) -> None:
-        if self.width:
-            print("\r" + " " * self.width, end="\r", flush=True)
-            self.width = 0
-
-    def update(self, finished: int, running: list[Path]) -> None:
-        """Says where things stand, if it is time to; by the logs of the folders that are running."""
-        seconds = time.monotonic() - self.start
-        if seconds < self.next:
-            return
-        self.next = seconds + 1  # where there is nothing to say yet, the logs are not read at every turn
-        done = finished * self.steps + sum(map(_steps_of, running))
-        if self.at_start is None:  # runs may be resumed; and until one has begun, there is no telling
-            if done:
-                self.at_start, self.start, self.next = done, time.monotonic(), 3.0
-            return
-        if done == self.at_start:
-            return
-        left = timedelta(seconds=round((self.total - done) * seconds / (done - self.at_start)))
-        line = f"  about {left} left"
-        if self.is_live:
-            self.erase()
-            print(line, end="", flush=True)
-            self.width = len(line)
-        else:
-            self.log(line)
-            self.next = seconds + 60
-
-
-def _steps_of(folder: Path) -> int:
-    """The last step that a run's log speaks of."""
-    try:
-        with open(folder / "log.txt", "rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - 4000))
-            return int((re.findall(rb"global_step (\d+)", file.read()) or [0])[-1])
-    except OSError:
-        return 0
-
-
-def run_commands(
-    commands: dict[Path, list[str]], jobs: int, log: Callable[[str], object], steps: int = 0, later: int = 0
-) -> dict[Path, str]:
-    """Runs each command with one thread, its output in its folder's log.txt; returns why those failed that did.
-
-    A folder whose command ended well gets a file named ``finished``. Whatever ends this function, ends the commands; one that
-    outlives it all the same, after kill -9, keeps its folder locked, and a second command in it fails.
-
-    Args:
-        jobs: how many run at a time
-        steps: of each run, for the time that is left; 0 for no such line
-        later: how many runs are to come after these
-    """
-    waiting, running, failures = list(commands), {}, {}
-    progress = Progress(len(commands) + later, steps, log)
-    try:
-        while waiting or running:
-            while waiting and len(running) < jobs:
-                folder = waiting.pop(0)
-                folder.mkdir(parents=True, exist_ok=True)
-                with open(folder / "log.txt", "ab") as file, open(folder / ".lock", "w") as lock:
-                    try:
-                        if fcntl:
-                            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    except BlockingIOError:
-                        failures[folder] = f"another process is still at work in {folder}; wait for it, or end it"
-                        continue
-                    running[folder] = subprocess.Popen(
-                        commands[folder],
-                        stdin=subprocess.DEVNULL,
-                        stdout=file,
-                        stderr=subprocess.STDOUT,
-                        env={**os.environ, "OMP_NUM_THREADS": "1"},
-                        pass_fds=[lock.fileno()] if fcntl else [],  # the lock is the child's, too
-                    )
-            time.sleep(0.05)
-            for folder in [folder for folder, process in running.items() if process.poll() is not None]:
-                code = running.pop(folder).returncode
-                if code == 0:
-                    (folder / "finished").touch()
-                else:
-                    lines = (folder / "log.txt").read_text("utf-8", errors="replace").splitlines()
-                    failures[folder] = f"exit status {code}, {folder / 'log.txt'} ends with:\n" + "\n".join(lines[-5:])
-                done = len(commands) - len(waiting) - len(running)
-                progress.erase()
-                log(f"  {done} of {len(commands)}: {folder.name} {'failed, ' + failures[folder] if code else 'finished'}")
-            if steps:
-                progress.update(len(commands) - len(waiting) - len(running), list(running))
-    finally:
-        progress.erase()
-        for process in running.values():
-            process.terminate()
-        for process in running.values():
-            process.wait()
-    return failures

@@ -15,8 +15,6 @@ import argparse
 import hashlib
 import signal
 import sys
-import warnings
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,7 +23,7 @@ import gymnasium as gym
 
 from llmwrappers import PolicyRejected, priors, vet_policy
 from llmwrappers.priors.measurement import Measurement, choose, make, measure, random_actions
-from local_llm.choose import BUDGET_STEPS, Candidate, Choice, choose_candidate, require_trainable
+from local_llm.choose import BUDGET_STEPS, Candidate, Choice, choose_candidate
 from local_llm.command import (
     MOST_RETRIES,
     Overwriting,
@@ -34,6 +32,8 @@ from local_llm.command import (
     circumstances,
     claim_output,
     command_line,
+    exit_status,
+    folder_name,
     how_to_go_on,
     make_backend,
     recordings,
@@ -41,13 +41,16 @@ from local_llm.command import (
     sha256,
     take_sampling,
 )
-from local_llm.extract import SEND, ExtractionError, Truncated, extract_policy
-from local_llm.models.ledger import Ledger
+from local_llm.extract import extract_policy
+from local_llm.feedback import report_text
+from local_llm.models.ledger import Metered
 from local_llm.models.recorded import write_json
 from local_llm.models.reply import Backend, Message, ModelError, Reply, Sampling
+from local_llm.processes import cores
 from local_llm.render import render_prompt
-from local_llm.report import report_text, write_report
-from local_llm.training import TrainingFailed, cores
+from local_llm.reply_text import SEND, ExtractionError, Truncated, refusal
+from local_llm.report import write_report
+from local_llm.training import TrainingFailed, require_trainable
 
 # --refine ends after so many rounds in a row that brought nothing better.
 PATIENCE = 2
@@ -62,10 +65,11 @@ class Writer:
     sampling: Sampling
     env: gym.Env
     folder: Path
-    ledger: Ledger = field(default_factory=Ledger)
     candidates: list[Candidate] = field(default_factory=list)
     conversations: dict[int, list[Message]] = field(default_factory=dict)  # with each candidate's reply as the last message
-    answered: list[list[Message]] = field(default_factory=list)  # one for every reply, the retries' too
+
+    def __post_init__(self) -> None:
+        self.metered = Metered(self.backend, self.folder / "ledger.json")
 
     def write(self, messages: list[Message], n: int) -> list[Candidate]:
         """Returns the next n candidates, each with at most two retries.
@@ -74,19 +78,10 @@ class Writer:
             ModelError: a first reply to ``messages`` does not come; those that came before it are in the folder
         """
         first, replies = len(self.candidates) + 1, []
-        for reply in self._ask(messages, n):
+        for reply in self.metered.ask(messages, n, self.sampling):
             replies.append(reply)
             self._save(f"reply-{first + len(replies) - 1}.md", reply.text)
         return [self._candidate(first + i, messages, reply) for i, reply in enumerate(replies)]
-
-    def _ask(self, messages: list[Message], n: int) -> Iterator[Reply]:
-        # What was asked before (of two replies that were cut off, of the same best policy) goes on with its series of replies:
-        # the first of it would be the same again.
-        for reply in self.backend.ask(messages, n, self.sampling, first=self.answered.count(messages)):
-            self.answered.append(messages)
-            self.ledger.add(self.backend.model, [reply])
-            self.ledger.save(self.folder / "ledger.json")
-            yield reply
 
     def _candidate(self, number: int, messages: list[Message], reply: Reply) -> Candidate:
         candidate = Candidate(number, "", self.folder / f"policy-{number}.py")
@@ -101,7 +96,7 @@ class Writer:
                 if retry == MOST_RETRIES:
                     break
                 try:
-                    (reply,) = self._ask(retry_messages(messages, reply, error), 1)
+                    (reply,) = self.metered.ask(retry_messages(messages, reply, error), 1, self.sampling)
                 except ModelError as unavailable:
                     candidate.rejected += f" (no retry: {str(unavailable).splitlines()[0]})"
                     break
@@ -131,8 +126,7 @@ def retry_messages(messages: list[Message], reply: Reply, error: ExtractionError
         # What was cut off would only fill the context again.
         *before, last = messages
         return [*before, {**last, "content": f"{last['content']}\n\n{error}"}]
-    text = str(error) if isinstance(error, ExtractionError) else f"Your code was refused: {error}. {SEND}"
-    return [*messages, {"role": "assistant", "content": reply.text}, {"role": "user", "content": text}]
+    return [*messages, {"role": "assistant", "content": reply.text}, {"role": "user", "content": refusal(error, SEND)}]
 
 
 def refine(writer: Writer, env_id: str, rounds: int, episodes: int, seed: int) -> None:
@@ -222,8 +216,8 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
         if getattr(args, name) < least:
             parser.error(f"--{name.replace('_', '-')} must be at least {least}, got {getattr(args, name)}")
     take_sampling(parser, args)
-    args.shipped = priors.SHIPPED / args.env_id.replace("/", "-")
-    args.output = args.output or Path("policies") / args.env_id.replace("/", "-").replace(":", "-")
+    args.shipped = priors.SHIPPED / folder_name(args.env_id)
+    args.output = args.output or Path("policies") / folder_name(args.env_id)
     return args
 
 
@@ -247,7 +241,7 @@ def run(args: argparse.Namespace) -> Choice:
     try:
         choice = write_and_choose(args, prompt, writer)
     except (ModelError, TrainingFailed) as error:
-        if writer.ledger.usage:
+        if writer.metered.ledger.usage:
             error.add_note(f"The replies that came are in {args.output}{how_to_go_on(args)}.")
         raise
     env.close()
@@ -279,8 +273,8 @@ def write_and_choose(args: argparse.Namespace, prompt: str, writer: Writer) -> C
     write_json(args.output / "choice.json", asdict(choice))
     report = args.output / "report.html"
     shown = {name: facts[name] for name in ("model", "revision", "replies", "sampling", "command", "date", "versions")}
-    write_report(report, args.env_id, prompt, writer.candidates, choice, ledger=str(writer.ledger), provenance=shown)
-    print(f"\n{writer.ledger}\n\nreport: {report}")
+    write_report(report, args.env_id, prompt, writer.candidates, choice, ledger=str(writer.metered.ledger), provenance=shown)
+    print(f"\n{writer.metered.ledger}\n\nreport: {report}")
     if choice.candidate is not None:
         print(f"prior:  {args.output / f'policy-{choice.candidate}.py'}")
         print(f"use it: python cleanrl_scripts/ppo_camel.py --env-id {args.env_id} --prior {args.output}")
@@ -289,18 +283,7 @@ def write_and_choose(args: argparse.Namespace, prompt: str, writer: Writer) -> C
 
 def main(argv: list[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
-    # The papers' results are on v4; gymnasium warns that there is a v5.
-    warnings.filterwarnings("ignore", message=".*is out of date", category=DeprecationWarning)
-    args = parse_args(argv)
-    try:
-        run(args)
-    except (UserError, ModelError, TrainingFailed, gym.error.Error, ValueError, TypeError, ImportError, OSError) as error:
-        print(f"write_policy: error: {error}", *getattr(error, "__notes__", ()), sep="\n", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print(f"write_policy: stopped{how_to_go_on(args)}", file=sys.stderr)
-        return 130
-    return 0
+    return exit_status("write_policy", run, parse_args(argv))
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""Ledger: what asking has cost."""
+"""Keeps account of asking: what it has cost, and what was asked before."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from local_llm.models.recorded import write_json
-from local_llm.models.reply import Reply
+from local_llm.models.reply import Backend, Message, Reply, Sampling
 
 
 @dataclass
@@ -60,3 +60,28 @@ class Ledger:
         """Writes the sums as JSON, all or nothing; raises OSError if it cannot."""
         rows = [{"model": model, "replayed": replayed, **asdict(sums)} for (model, replayed), sums in self.usage.items()]
         write_json(Path(path), rows)
+
+
+class Metered:
+    """Asks a backend and saves the ledger with every reply.
+
+    What was asked before (of two replies that were cut off, say) goes on with its series of replies: the first of it would be
+    the same again.
+    """
+
+    def __init__(self, backend: Backend, path: Path) -> None:
+        self.backend, self.path, self.ledger = backend, path, Ledger()
+        self._asked: list[tuple[list[Message], dict | None]] = []  # one for every reply
+
+    def ask(self, messages: list[Message], n: int, sampling: Sampling, schema: dict | None = None) -> Iterator[Reply]:
+        """Yields the next n replies to these messages.
+
+        Raises:
+            ModelError: the backend's
+        """
+        question = (messages, schema)
+        for reply in self.backend.ask(messages, n, sampling, schema, self._asked.count(question)):
+            self._asked.append(question)
+            self.ledger.add(self.backend.model, [reply])
+            self.ledger.save(self.path)
+            yield reply

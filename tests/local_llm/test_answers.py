@@ -14,9 +14,8 @@ from local_llm.answers import (
     exact_integer,
     exact_number,
     extract_answer,
-    extract_critical,
 )
-from local_llm.extract import BrokenCode, ExtractionError, NoCode, Truncated
+from local_llm.reply_text import ExtractionError, Truncated
 
 ENTRIES = [{"episode": 0, "step": 3, "reward": -0.5}, {"episode": 1, "step": 12, "reward": 0.25}]
 GOOD = json.dumps({"rewards": ENTRIES})
@@ -156,44 +155,6 @@ def test_where_json_repair_is_not_installed_the_error_goes_back(monkeypatch):
     assert rewards(GOOD).entries == ENTRIES
     with pytest.raises(BrokenAnswer, match=r"Your JSON is not valid: .*line 1 column \d+"):
         rewards(REPAIRABLE["trailing commas"])
-
-
-# ------------------------------------------------------------------------------------------------------------------ code
-
-CODE = "import numpy as np\n\n\ndef critical(obs):\n    return obs[0] < 1, np.zeros(3), -0.5\n"
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        fenced(CODE, "python"),
-        fenced(CODE, "python") + fenced("print(critical([0]))", "python"),
-        fenced(CODE.replace("0.5", "0.4"), "python") + fenced(CODE, "python"),
-        f"<think>```python\n{CODE.replace('0.5', '0.1')}```</think>\n{fenced(CODE, 'py')}",
-        CODE,
-        fenced(CODE, "python").replace("\n", "\r\n"),
-        "```python\n" + CODE,
-    ],
-)
-def test_code_is_taken_from_the_last_block_that_defines_critical(reply):
-    assert extract_critical(reply) == CODE
-
-
-@pytest.mark.parametrize(
-    ("reply", "finish_reason", "error"),
-    [
-        ("No code.", "stop", NoCode),
-        (fenced("def policy(obs):\n    return 1", "python"), "stop", NoCode),
-        (fenced("def critical(obs)\n    return 1", "python"), "stop", BrokenCode),
-        ("```python\n" + CODE, "length", Truncated),
-        ("```python\n" + CODE[:40], "length", Truncated),
-        ("<think> and so on", "length", Truncated),
-    ],
-)
-def test_without_code_the_message_asks_for_critical(reply, finish_reason, error):
-    with pytest.raises(error, match=r"one ```python block that defines critical\(obs\)") as caught:
-        extract_critical(reply, finish_reason)
-    assert "policy" not in str(caught.value)
 
 
 # --------------------------------------------------------------------------------------------------------------- numbers

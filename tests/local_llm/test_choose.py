@@ -13,8 +13,9 @@ import pytest
 from llmwrappers import load_prior
 from local_llm import choose as module
 from local_llm import training as training_module
-from local_llm.choose import Candidate, Comparison, choose_candidate, exceeds, go_on, plan
-from local_llm.training import TESTED, Run, TrainingFailed, run_commands, training_settings
+from local_llm.choose import Candidate, Comparison, choose_candidate, exceeds, go_on
+from local_llm.processes import run_commands
+from local_llm.training import TESTED, Run, TrainingFailed, training_settings
 
 SWING_UP = """
 import math
@@ -326,15 +327,6 @@ def test_what_exceeds_by_more_than_twice_the_standard_error():
     assert not exceeds([5.0 - 1, 5.0 + 1], [1.0 - 1.8, 1.0 + 1.8])
     assert exceeds([2.0, 2.0], [1.0, 1.0, 1.0])
     assert not exceeds([1.0, 1.0], [1.0, 1.0, 1.0])
-
-
-@pytest.mark.parametrize(("candidates", "rungs"), [(0, [1]), (1, [1]), (2, [2, 1]), (3, [3, 2, 1])])
-def test_a_plan_stays_within_the_budget(candidates, rungs):
-    planned, runs_of_rungs, steps = plan(candidates, 100_000, time_limit=200)
-    runs = sum(size + 1 for size in rungs[:-1]) + 6
-    assert (planned, sum(runs_of_rungs)) == (rungs, runs)
-    assert 100_000 - 2048 * runs < runs * steps <= 100_000
-    assert steps % 2048 == 0
 
 
 def test_real_training_runs_are_read_and_not_repeated(candidates, tmp_path, monkeypatch):

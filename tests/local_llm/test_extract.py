@@ -10,16 +10,8 @@ from conftest import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from local_llm.extract import (
-    MOST_CHARACTERS,
-    SEND,
-    BrokenCode,
-    ExtractionError,
-    NoCode,
-    NoPolicy,
-    Truncated,
-    extract_policy,
-)
+from local_llm.extract import NoPolicy, extract_critical, extract_policy
+from local_llm.reply_text import MOST_CHARACTERS, SEND, BrokenCode, ExtractionError, NoCode, Truncated
 
 IMPORT = "import numpy as np\n"
 FUNCTION = (
@@ -405,6 +397,44 @@ def test_a_reply_that_was_cut_off_is_told_so(reply):
 
 def test_an_unclosed_example_that_was_cut_off_does_no_harm():
     assert extract_policy(f"{fenced(POLICY)}Try it:\n```python\nfor step in ra", "length") == POLICY
+
+
+# ------------------------------------------------------------------------------------------------------ critical functions
+
+CRITICAL = "import numpy as np\n\n\ndef critical(obs):\n    return obs[0] < 1, np.zeros(3), -0.5\n"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        fenced(CRITICAL),
+        fenced(CRITICAL) + fenced("print(critical([0]))\n"),
+        fenced(CRITICAL.replace("0.5", "0.4")) + fenced(CRITICAL),
+        f"<think>```python\n{CRITICAL.replace('0.5', '0.1')}```</think>\n{fenced(CRITICAL, 'py')}",
+        CRITICAL,
+        fenced(CRITICAL).replace("\n", "\r\n"),
+        "```python\n" + CRITICAL,
+    ],
+)
+def test_code_is_taken_from_the_last_block_that_defines_critical(reply):
+    assert extract_critical(reply) == CRITICAL
+
+
+@pytest.mark.parametrize(
+    ("reply", "finish_reason", "error"),
+    [
+        ("No code.", "stop", NoCode),
+        (fenced("def policy(obs):\n    return 1\n"), "stop", NoCode),
+        (fenced("def critical(obs)\n    return 1\n"), "stop", BrokenCode),
+        ("```python\n" + CRITICAL, "length", Truncated),
+        ("```python\n" + CRITICAL[:40], "length", Truncated),
+        ("<think> and so on", "length", Truncated),
+    ],
+)
+def test_without_code_the_message_asks_for_critical(reply, finish_reason, error):
+    with pytest.raises(error, match=r"one ```python block that defines critical\(obs\)") as caught:
+        extract_critical(reply, finish_reason)
+    assert "policy" not in str(caught.value)
 
 
 # ----------------------------------------------------------------------------------------------------- hostile replies

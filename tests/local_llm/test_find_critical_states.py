@@ -9,92 +9,40 @@ import shutil
 import gymnasium as gym
 import numpy as np
 import pytest
-from conftest import Turns
+from scripted import (
+    ACTIONS,
+    CODE,
+    GOOD,
+    OPTIONS,
+    PLACES,
+    PLACES_2,
+    REWARDS,
+    ROUND_2,
+    SETTINGS,
+    SOURCE,
+    SOURCE_2,
+    STATES,
+    STATES_2,
+    Scripted,
+    answer,
+    entry,
+    facts,
+    find,
+    play,
+)
 
 from llmwrappers import CriticalStates, LLMActionOverride, Trajectories
 from llmwrappers.critical_states.function import CriticalFunction
 from llmwrappers.critical_states.guidance import shipped_tables
 from local_llm import find_critical_states as command
-from local_llm.extract import ExtractionError, Truncated
-from local_llm.find_critical_states import Episodes, Settings, Trial, find_critical_states, main
+from local_llm.episode_prompts import Episodes
+from local_llm.find_critical_states import find_critical_states, main
 from local_llm.models.recorded import Recorded
-from local_llm.models.reply import ModelError, Reply, Sampling
+from local_llm.models.reply import ModelError, Sampling
+from local_llm.reply_text import ExtractionError
+from local_llm.trial import Trial
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is out of date.*:DeprecationWarning")
-
-gym.register(
-    "llmwrappers-tests/CriticalTurns-v0", entry_point=Turns, kwargs={"n": 3, "start": 2, "steps": 20}, disable_env_checker=True
-)
-SETTINGS = Settings(episodes=2, states_per_episode=2, token_budget=3000, hit_rate=0.05)
-OPTIONS = ["--episodes", "2", "--states-per-episode", "2", "--token-budget", "3000"]
-
-
-class Scripted:
-    """Answers with given texts, cut off where they end in CUT, and remembers what it was asked."""
-
-    def __init__(self, *texts: str | Exception):
-        self.model, self.revision, self.texts = "scripted", None, list(texts)
-        self.prompts, self.schemas, self.indices = [], [], []
-
-    def ask(self, messages, n, sampling, schema=None, first=0):
-        assert (n, [message["role"] for message in messages]) == (1, ["user"])
-        self.prompts.append(messages[0]["content"])
-        self.schemas.append(schema)
-        self.indices.append(first)
-        text = self.texts.pop(0)
-        if isinstance(text, Exception):
-            raise text
-        yield Reply(text, "length" if text.endswith("CUT") else "stop", 10, 20, 0.5)
-
-
-def answer(key, *entries, **more):
-    return f"I reason.\n```json\n{json.dumps({**more, key: entries})}\n```\n"
-
-
-def entry(episode, step, **more):
-    return {"episode": episode, "step": step, **more}
-
-
-PLACES = [(0, 7), (0, 120), (1, 33)]
-STATES = answer(
-    "critical_states", *(entry(*place, rationale=f"It swings {place}.") for place in reversed(PLACES)), analysis="So."
-)
-ACTIONS = answer("actions", *(entry(*place, reasoning=f"Push {i}.", action=[i - 0.5]) for i, place in enumerate(PLACES)))
-REWARDS = answer("rewards", *(entry(*place, analysis=f"Case {i}.", reward=i / 2 - 0.5) for i, place in enumerate(PLACES)))
-SOURCE = "def critical(obs):\n    return obs[0] < -0.95, [-2.0 * obs[1]], 0.5\n"
-CODE = f"The top matters.\n```python\n{SOURCE}```\n"
-GOOD = (STATES, ACTIONS, REWARDS, CODE)
-
-
-def play(env_id, episodes=3, first_seed=0):
-    """Episodes of random actions."""
-    env = gym.make(env_id)
-    env.action_space.seed(first_seed)
-    observations, actions, rewards, lengths, terminations, finals = [], [], [], [], [], []
-    for seed in range(first_seed, first_seed + episodes):
-        observation, _ = env.reset(seed=seed)
-        lengths.append(0)
-        done = False
-        while not done:
-            action = env.action_space.sample()
-            observations.append(observation)
-            actions.append(action)
-            observation, reward, terminated, truncated, _ = env.step(action)
-            rewards.append(reward)
-            lengths[-1] += 1
-            done = terminated or truncated
-        terminations.append(terminated)
-        finals.append(observation)
-    return Trajectories(
-        env_id,
-        np.array(observations),
-        np.array(actions),
-        np.array(rewards),
-        lengths=np.array(lengths),
-        terminations=np.array(terminations, bool),
-        final_observations=np.array(finals),
-        seeds=np.arange(first_seed, first_seed + episodes),
-    )
 
 
 @pytest.fixture(scope="module")
@@ -113,17 +61,6 @@ def saved(tmp_path, trajectories, monkeypatch):
     monkeypatch.chdir(tmp_path)
     trajectories.save(tmp_path / "trajectories.npz")
     return tmp_path / "trajectories.npz"
-
-
-def find(trajectories, env, folder, *texts, settings=SETTINGS):
-    backend = Scripted(*texts)
-    table = find_critical_states(trajectories, env, backend, Sampling(), folder, settings)
-    assert backend.texts == []
-    return table, backend
-
-
-def facts(folder):
-    return json.loads((folder / "provenance.json").read_text("utf-8"))
 
 
 class TestTable:
@@ -205,185 +142,6 @@ class TestTable:
         assert len(names) == 12
         for name in names:
             assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
-
-
-class TestPrompts:
-    def test_each_prompt_stands_alone(self, trajectories, env, tmp_path):
-        _, backend = find(trajectories, env, tmp_path, *GOOD)
-        for prompt in backend.prompts:
-            assert "environment `Pendulum-v1`" in prompt
-            assert "The goal: swing the pendulum up" in prompt
-            assert "## Rewards" in prompt  # of the documentation
-            assert "angular velocity [rad/s]" in prompt  # of the legend
-            assert not re.search(r"<<|>>|\{[a-z_]+\}|None", prompt)
-        states, actions, rewards, code = backend.prompts
-        assert "episode 0, step 0 to 199; episode 1, step 0 to 199" in states
-        assert "Name 1 to 2 states for each episode" in states
-        for prompt in (actions, rewards):
-            assert prompt.count("\n--> step ") == 3
-            assert "\nstep 32: " in prompt
-            assert "\nAt step 33: cos(theta) = " in prompt
-            assert "\nEpisode 1: 200 steps, return " in prompt
-            assert "It swings (1, 33)." in prompt
-        assert "a list of length 1: numbers in the order of the entries of the action, each in [-2, 2]" in actions
-        assert "Suggested action: [0.5]. Push 1." in rewards
-        assert "Push" not in actions
-        assert "Reward for being here: 0.5. Case 2." in code
-        assert f"obs = {[float(f'{x:.3g}') for x in trajectories.observations[120]]}" in code
-        assert "true in about 5% of the agent's steps" in code
-
-    def test_the_example_of_each_format_passes_its_own_schema(self, trajectories, env, tmp_path):
-        _, backend = find(trajectories, env, tmp_path, *GOOD)
-        for prompt, schema in zip(backend.prompts[:3], backend.schemas[:3], strict=True):
-            (example,) = re.findall(r"```json\n(\{.*?\n\})\n```", prompt, re.DOTALL)
-            value = json.loads(example)
-            assert list(value) == schema["required"]
-            key = schema["required"][-1]
-            item = schema["properties"][key]["items"]
-            assert list(value[key][0]) == item["required"] == list(item["properties"])
-
-    def test_more_budget_shows_more(self, trajectories, env):
-        few, many = (
-            Episodes(trajectories, env, Settings(2, 2, budget)).states_prompt().count("\nstep ") for budget in (1000, 4000)
-        )
-        assert 5 < few < many <= 400
-
-    @pytest.mark.parametrize("env_id", ["Hopper-v4", "CartPole-v1"])
-    def test_other_environments_have_prompts(self, env_id):
-        prompt = Episodes(play(env_id), gym.make(env_id), Settings(2, 2, 2000)).states_prompt()
-        assert f"environment `{env_id}`" in prompt
-        assert ("torso height" in prompt) == (env_id == "Hopper-v4")
-        assert len(prompt) / 3 < 2000 + 6000
-
-
-class TestBadAnswers:
-    def test_entries_are_refused_one_by_one_and_kept_with_the_reason(self, trajectories, env, tmp_path, capsys):
-        states = [entry(0, 7), entry(5, 0), entry(0, 200), entry(0, -1), entry("0", 7.0), "x", {"step": 3}, entry(1, 2),
-                  entry(0, 9), entry(0, 10), entry(1, 3), entry(True, 4), entry(1, 4.5)]  # fmt: skip
-        actions = [entry(0, 7, action=[9]), entry(0, 9, action=[1, 2]), entry(1, 2, action=["0.25"]),
-                   entry(1, 3, action=[float("nan")]), entry(1, 4, action=[1]), entry(1, 2, action=[1])]  # fmt: skip
-        rewards = [entry(0, 7, reward=1.5), entry(1, 2, reward="-1")]
-        texts = [answer("critical_states", *states), answer("actions", *actions), answer("rewards", *rewards), CODE]
-        table, _ = find(trajectories, env, tmp_path, *texts)
-        assert [(note["episode"], note["step"]) for note in table.notes] == [(1, 2)]
-        assert (table.actions.tolist(), table.rewards.tolist()) == ([[0.25]], [-1.0])
-        kept = facts(tmp_path)
-        assert [(note["answer"], note["reason"]) for note in kept["refused"]] == [
-            ("states", "there is no episode 5; 0 to 1 were shown"),
-            ("states", "episode 0 has no step 200; it has 0 to 199"),
-            ("states", "episode 0 has no step -1; it has 0 to 199"),
-            ("states", "it is no JSON object"),
-            ("states", "episode must be a finite number, got 'None'"),
-            ("states", "at most 2 states were asked for in an episode"),
-            ("states", "episode must be a finite number, got 'True'"),
-            ("states", "step must be a whole number, got 4.5"),
-            ("actions", "action must be 1 numbers, got [1, 2]"),
-            ("actions", "each entry of action must be a finite number, got 'nan'"),
-            ("actions", "episode 1, step 4 is none of the critical states that were given"),
-            ("actions", "the critical state is left out, because it has no usable entry"),
-            ("actions", "the critical state is left out, because it has no usable entry"),
-            ("rewards", "reward must lie in [-1, 1], got 1.5"),
-            ("rewards", "the critical state is left out, because it has no usable entry"),
-        ]
-        assert [note["entry"] for note in kept["refused"]][9] == entry(1, 3, action=["NaN"])
-        assert [(note["answer"], note["entry"], note["reason"]) for note in kept["changed"]] == [
-            ("states", entry("0", 7.0), "merged with the first entry for this state, which stands"),
-            ("actions", entry(0, 7, action=[9]), "action clipped to [2.0]"),
-            ("actions", entry(1, 2, action=[1]), "merged with the first entry for this state, which stands"),
-        ]
-        out = capsys.readouterr().out
-        assert "states: 4 accepted, 8 refused, 1 changed" in out
-        assert "rewards: 1 accepted, 2 refused, 0 changed" in out
-        assert '  refused {"episode": 0, "step": 7, "reward": 1.5}: reward must lie in [-1, 1], got 1.5' in out
-
-    def test_what_is_wrong_goes_back_and_the_retry_counts(self, trajectories, env, tmp_path):
-        broken = ACTIONS.replace("0.5", "1/2")
-        table, backend = find(trajectories, env, tmp_path, STATES[:70] + "CUT", STATES, broken, "No.", ACTIONS, REWARDS, CODE)
-        assert len(table) == 3
-        states, shorter, actions, second, third, *_ = backend.prompts
-        assert shorter.startswith(f"{states}\n\nYour reply reached the limit")
-        assert "CUT" not in shorter
-        assert second.startswith(
-            f"{actions}\n\n# Your last reply, which cannot be used\n{broken}\n\n# What is wrong with it\nYour JSON"
-        )
-        assert "1/2' is no number" in second
-        assert third.startswith(f"{actions}\n\n# Your last reply, which cannot be used\nNo.\n")
-        assert broken not in third
-        kept = facts(tmp_path)["exchanges"]
-        assert [exchange["reply"] for exchange in kept] == [
-            "reply-states.md",
-            "reply-states-retry-1.md",
-            "reply-actions.md",
-            "reply-actions-retry-1.md",
-            "reply-actions-retry-2.md",
-            "reply-rewards.md",
-            "reply-code.md",
-        ]
-        assert ["refused" in exchange for exchange in kept] == [True, False, True, True, False, False, False]
-        assert kept[0]["finish_reason"] == "length"
-
-    def test_a_repaired_answer_is_marked(self, trajectories, env, tmp_path):
-        find(trajectories, env, tmp_path, STATES, ACTIONS.replace("}]", "},]"), REWARDS, CODE)
-        assert [exchange.get("repaired") for exchange in facts(tmp_path)["exchanges"]] == [False, True, False, None]
-
-    def test_an_answer_without_one_usable_entry_goes_back_with_the_reasons(self, trajectories, env, tmp_path):
-        useless = answer("rewards", *(entry(*place, reward=3) for place in PLACES))
-        _, backend = find(trajectories, env, tmp_path, STATES, ACTIONS, useless, answer("rewards"), REWARDS, CODE)
-        assert "None of your entries can be used: reward must lie in [-1, 1], got 3. Reply with one JSON" in backend.prompts[3]
-        assert "None of your entries can be used: the list is empty." in backend.prompts[4]
-        assert facts(tmp_path)["refused"] == []
-
-    def test_after_two_retries_it_ends_and_every_reply_is_kept(self, trajectories, env, tmp_path):
-        with pytest.raises(ExtractionError, match='No JSON object has the key "actions"'):
-            find(trajectories, env, tmp_path, STATES, "a", "b", "c")
-        assert [(tmp_path / f"reply-actions{suffix}.md").read_text() for suffix in ("", "-retry-1", "-retry-2")] == [
-            "a",
-            "b",
-            "c",
-        ]
-        assert not (tmp_path / "table.json").exists()
-
-    def test_the_same_question_asks_for_another_reply(self, trajectories, env, tmp_path):
-        backend = Scripted(*["x CUT"] * 3)
-        with pytest.raises(Truncated):
-            find_critical_states(trajectories, env, backend, Sampling(), tmp_path, SETTINGS)
-        assert backend.prompts[1] == backend.prompts[2] != backend.prompts[0]
-        assert backend.indices == [0, 0, 1]
-
-    @pytest.mark.parametrize(
-        ("code", "reason"),
-        [
-            ("import os\ndef critical(obs):\n    return True, [os.getpid()], 0.0", "line 1: import of 'os'"),
-            ("def critical(obs):\n    return obs[0] > 0.9, [0.0, 1.0], 0.0", "the action must have 1 numbers"),
-            ("def critical(obs):\n    return obs[0] > 0.9, [0.0], 2.0", r"the reward must lie in \[-1, 1\]"),
-            ("def critical(obs):\n    return obs[0] > 5.0, [0.0], 0.0", "it is true in 0.00% of the agent's steps"),
-            ("def critical(obs):\n    return True, [0.0], 0.0", "it is true in 100.00% of the agent's steps"),
-            ("def critical(obs):\n    return obs[0] > 0", "it fails"),
-            ("def policy(obs):\n    return obs", "contains no Python code that defines critical"),
-        ],
-    )
-    def test_code_is_refused_and_the_reason_goes_back(self, trajectories, env, tmp_path, code, reason):
-        _, backend = find(trajectories, env, tmp_path, STATES, ACTIONS, REWARDS, f"```python\n{code}\n```", CODE)
-        assert re.search(reason, backend.prompts[4].partition("# What is wrong with it")[2])
-        assert backend.prompts[4].endswith(
-            "defines critical(obs), with the imports and helpers it needs and no example of its use."
-        )
-        assert (tmp_path / "critical.py").read_text() == SOURCE
-
-    def test_without_code_the_table_stands(self, trajectories, env, tmp_path, capsys):
-        bad = "```python\nimport os\ndef critical(obs):\n    return True, [0.0], 0.0\n```"
-        table, _ = find(trajectories, env, tmp_path, STATES, ACTIONS, REWARDS, bad, bad, bad)
-        assert len(CriticalStates.load(tmp_path / "table.json")) == len(table) == 3
-        assert not (tmp_path / "critical.py").exists()
-        assert "import of 'os'" in facts(tmp_path)["code"]["refused"]
-        assert len(facts(tmp_path)["exchanges"]) == 6
-        assert "code: none, the table stands without it: line 1: import of 'os'" in capsys.readouterr().out
-
-    def test_a_model_that_fails_at_the_code_leaves_a_table(self, trajectories, env, tmp_path):
-        with pytest.raises(ModelError, match="gone"):
-            find(trajectories, env, tmp_path, STATES, ACTIONS, REWARDS, ModelError("gone"))
-        assert (tmp_path / "table.json").exists()
-        assert facts(tmp_path)["code"] == {"refused": "not asked for yet"}
 
 
 HISTORY = (STATES[:90] + "CUT", STATES[:70] + "CUT", STATES.replace("\n", "\r\n"), "No.", ACTIONS, REWARDS, "No code.", CODE)
@@ -545,15 +303,6 @@ class TestCommand:
         assert (saved.parent / "out" / "table.json").read_bytes() == table
 
 
-# What ultra_round.md is answered with: other states, and entries to keep.
-PLACES_2 = [(0, 11), (1, 150)]
-STATES_2 = answer("critical_states", *(entry(*place, rationale=f"It stalls {place}.") for place in PLACES_2), analysis="So.")
-ACTIONS_2 = answer("actions", *(entry(*place, reasoning="Pull.", action=[-1.0]) for place in PLACES_2))
-REWARDS_2 = answer("rewards", *(entry(*place, analysis="Slow.", reward=-0.25) for place in PLACES_2))
-SOURCE_2 = SOURCE.replace("obs[0] < -0.95", "abs(obs[2]) < 0.5")
-ROUND_2 = (STATES_2, ACTIONS_2, REWARDS_2, CODE.replace(SOURCE, SOURCE_2))
-
-
 def row(number, fired, withheld, advantage=None, low=None, high=None, disabled=False):
     return {
         "entry": number, "fired": fired, "withheld": withheld, "advantage": advantage, "low": low, "high": high,
@@ -669,82 +418,6 @@ class TestSecondRound:
             find_critical_states(trajectories, env, Scripted(), Sampling(), tmp_path, self.ROUNDS)
 
 
-@pytest.fixture(scope="module")
-def pretrained(ppo_ultra, tmp_path_factory):
-    """The folder of an agent for Pendulum-v1 with its episodes."""
-    import torch
-
-    runs = tmp_path_factory.mktemp("pretrained")
-    ppo_ultra.main(
-        ["--env-id", "Pendulum-v1", "--pretrain-timesteps", "2048", "--update-epochs", "1", "--eval-episodes", "1",
-         "--trajectory-episodes", "3", "--no-cuda", "--runs-dir", str(runs)]
-    )  # fmt: skip
-    torch.use_deterministic_algorithms(False)
-    torch.set_flush_denormal(False)
-    (run_dir,) = runs.iterdir()
-    return run_dir
-
-
-class TestTrial:
-    """The whole way, with an agent that goes on learning: no trial is made up here."""
-
-    ROUNDS = ("--rounds", "2", "--round-timesteps", "2048")
-    TEXTS = (*GOOD[:3], ROUND_2[3], *ROUND_2)  # code that is true now and then in its episodes
-
-    def run(self, monkeypatch, pretrained, backend, *arguments):
-        monkeypatch.setattr(command, "make_backend", lambda args: backend)
-        return main(["--trajectories", str(pretrained / "trajectories.npz"), *OPTIONS, *self.ROUNDS, *arguments])
-
-    def test_the_table_is_tried_once_and_both_rounds_are_rebuilt(self, pretrained, tmp_path, monkeypatch, capsys):
-        monkeypatch.chdir(tmp_path)
-
-        def ask(*arguments):
-            backend = Recorded(Scripted(*self.TEXTS), "recordings")
-            return self.run(monkeypatch, pretrained, backend, "--recordings", "recordings", *arguments)
-
-        folder = tmp_path / "tables" / "Pendulum-v1"
-        assert ask() == 0
-        rows = json.loads((folder / "entries.json").read_text())
-        first = CriticalStates.load(folder / "table-1.json")
-        assert [(r["entry"], r["action"], r["reward"]) for r in rows] == [
-            (i, first.actions[i].tolist(), first.rewards[i]) for i in range(3)
-        ]
-        assert sum(r["fired"] for r in rows) > 0
-        assert sum(r["withheld"] for r in rows) > 0
-        assert len(Trajectories.load(folder / "trajectories-2.npz")) == 3
-        assert CriticalStates.load(folder / "table.json").notes[0]["rationale"] == "It stalls (0, 11)."
-        (trial,) = folder.glob("trial-*")
-        (run_dir,) = trial.glob("*/")
-        description = json.loads((run_dir / "args.json").read_text())["args"]
-        assert (description["arm"], description["control_probability"], description["total_timesteps"]) == ("a", 0.5, 2048)
-
-        tables = {name: (folder / name).read_bytes() for name in ("table.json", "table-1.json", "critical.py")}
-        monkeypatch.setattr(command, "run_commands", None)  # the trial is there
-        assert ask() == 0
-        assert {name: (folder / name).read_bytes() for name in tables} == tables
-        shutil.copy(pretrained / "trajectories.npz", folder)
-        assert main(["--replay", str(folder), "--output", "again"]) == 0
-        assert "byte for byte" in capsys.readouterr().out
-        for path in (*folder.glob("prompt-*"), *folder.glob("reply-*"), *folder.glob("*-1.*")):
-            assert (tmp_path / "again" / path.name).read_bytes() == path.read_bytes()
-
-        assert ask("--rounds", "1") == 0
-        assert (folder / "table.json").read_bytes() == tables["table-1.json"]
-        assert not {path.name for path in folder.iterdir()} & {"table-1.json", "entries.json", "prompt-states-2.txt"}
-
-    def test_what_is_missing_or_fails_is_named(self, saved, pretrained, monkeypatch, tmp_path, capsys):
-        monkeypatch.chdir(tmp_path)
-        backend = Scripted(*self.TEXTS[:4])
-        assert self.run(monkeypatch, saved.parent, backend) == 1
-        assert f"{saved.with_name('agent.pt')} must be there" in capsys.readouterr().err
-        assert len(backend.texts) == 4
-        assert self.run(monkeypatch, pretrained, backend, "--output", "short", "--round-timesteps", "100") == 1
-        error = capsys.readouterr().err
-        assert "the trial of the table failed: exit status 1" in error
-        assert "--total-timesteps 100 must be at least one rollout" in error
-        assert (tmp_path / "short" / "table.json").exists()
-
-
 @pytest.mark.skipif(
     not gym.__version__.startswith("1.4."), reason="other versions of Gymnasium word the documentation otherwise"
 )
@@ -756,14 +429,3 @@ def test_a_shipped_table_is_rebuilt_byte_for_byte(name, tmp_path, capsys):
     for path in (command.SHIPPED / name).glob("*-*.*"):  # prompts and replies
         assert (tmp_path / "again" / path.name).read_bytes() == path.read_bytes()
     assert facts(tmp_path / "again")["refused"] == facts(command.SHIPPED / name)["refused"]
-
-
-@pytest.mark.parametrize("name", shipped_tables())
-def test_constrained_decoding_can_follow_the_schemas(name):
-    import llguidance
-
-    schemas = [exchange["schema"] for exchange in facts(command.SHIPPED / name)["exchanges"]]
-    assert [schema is None for schema in schemas] == [False, False, False, True]
-    for schema in filter(None, schemas):
-        grammar = llguidance.LLMatcher.grammar_from_json_schema(schema)
-        assert llguidance.LLMatcher.validate_grammar(grammar) == ""

@@ -1,4 +1,4 @@
-"""Tests of local_llm.interpret: what is said of a state, which steps of an episode are kept, and Pong's arithmetic."""
+"""Tests of local_llm.interpret: what is said of a state, and which steps of an episode are kept."""
 
 import re
 
@@ -10,15 +10,15 @@ from llmwrappers import load_prior
 from llmwrappers.critical_states.trajectories import Trajectories
 from llmwrappers.envs.pong import BALL, OPPONENT, OWN
 from local_llm import interpret
+from local_llm.facts import load_facts, serving
 from local_llm.interpret import Interpreter
-from local_llm.render import _serving, load_facts
 
 HOPPER = np.array([1.2, 0, -0.4, -0.5, 0.1, 1.0, 0.0, 0, 0, 0, 0])
 HOPPER_SPREAD = np.array([0.05, 0.04, 0.2, 0.2, 0.2, 0.3, 0.4, 1, 1, 1, 1])
 
 
 def facts(env_id):
-    return _serving(env_id)[0][1]
+    return serving(env_id)[0][1]
 
 
 def episodes(env_id, observations, actions=None, rewards=None, terminated=True, final=None):
@@ -134,40 +134,6 @@ def test_without_facts_an_entry_is_called_by_its_index():
     assert "observation[3] 0.52, unusually high" in interpreter.state(np.array([0, 0, 0, 0.52]))
     assert interpreter.action(1) == "1"
     assert "a whole number" in interpreter.legend()
-
-
-@pytest.mark.parametrize(
-    ("meaning", "value", "direction"),
-    [
-        ("positive leans forward (+x); 0 is upright", 0.1, "leans forward"),
-        ("positive leans forward (+x); 0 is upright", -0.1, "leans back"),
-        ("positive: falling towards +x", -1, "falling towards -x"),
-        ("about pitch / 2 near upright; positive: nose down", -1, "nose up"),
-        ("positive turns counterclockwise: it increases theta", -1, "turns clockwise"),
-        ("negative swings the leg backwards; range -2.618 to 0", 1, "swings the leg forwards"),
-        ("negative bends it and moves the foot backwards", 1, ""),
-        ("negative: falling", 1, ""),
-        ("positive straightens the knee", -1, ""),
-        ("positive leans forward", 0, ""),
-        ("clipped to [-10, 10]", 1, ""),
-    ],
-)
-def test_the_meaning_of_a_sign_comes_from_the_facts(meaning, value, direction):
-    assert interpret._direction(meaning, value) == direction
-
-
-@pytest.mark.parametrize(
-    ("value", "decimals", "text"), [(-0.001, 2, "0"), (1.5, 3, "1.5"), (100.0, 0, "100"), (-2.04, 1, "-2"), (0.25, 2, "0.25")]
-)
-def test_numbers_are_short(value, decimals, text):
-    assert interpret._number(value, decimals) == text
-
-
-def test_decimals_tell_a_twentieth_of_the_range_apart():
-    for width in (0.003, 0.01, 0.05, 0.4, 1, 3, 12, 80):
-        assert 10.0 ** -interpret._decimals(width) <= max(width / 10, 10.0**-4)
-    assert interpret._decimals(1000) == 0
-    assert interpret._decimals(0) == 2
 
 
 # -------------------------------------------------------------------------------------------------------------- actions
@@ -420,24 +386,6 @@ def pong():
 def test_pong_says_where_the_ball_and_the_paddle_meet(pong, state, previous, text):
     said = pong.state(np.array(RALLY[state]), None if previous is None else np.array(RALLY[previous]))
     assert said.endswith(text)
-
-
-@pytest.mark.parametrize(
-    ("y", "folded", "bounces"), [(40, 40, 0), (1, 1, 0), (0, 2, 1), (-10, 12, 1), (80, 78, 1), (100, 58, 1), (158, 2, 2)]
-)
-def test_the_ball_bounces_off_the_walls(y, folded, bounces):
-    assert interpret._reflected(y) == (pytest.approx(folded), bounces)
-
-
-def test_bounces_agree_with_a_ball_that_is_moved_in_small_steps():
-    rng = np.random.default_rng(0)
-    for y, velocity in zip(rng.uniform(1, 79, 20), rng.uniform(-8, 8, 20), strict=True):
-        ball, small, turns = y, velocity / 1000, 0
-        for _ in range(30_000):
-            ball += small
-            if not 1 <= ball <= 79:
-                ball, small, turns = (2 - ball if ball < 1 else 158 - ball), -small, turns + 1
-        assert interpret._reflected(y + 30 * velocity) == (pytest.approx(ball), turns)
 
 
 def test_pong_names_its_actions(pong):

@@ -1,21 +1,19 @@
-"""local_llm/report.py: the HTML file is complete and safe, the images and curves are right, the text is compact."""
+"""local_llm/report.py: the HTML file is complete and safe, and what it shows is right."""
 
 import base64
 import dataclasses
 import json
 import re
-import zlib
 from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
+from test_drawings import decode
 
-from llmwrappers import load_prior
-from llmwrappers.priors.measurement import Measurement, make, measure
-from local_llm import report as module
+from local_llm import drawings
 from local_llm.choose import RULES, Candidate, Choice, choose_candidate
-from local_llm.report import film, png, report_text, shrink, ticks, write_report
+from local_llm.report import write_report
 from local_llm.training import Run, training_settings
 
 EVIL = "</pre></details><script>alert('code')</script><img src=x onerror=alert(1)>"
@@ -52,16 +50,6 @@ class Page(HTMLParser):
 
     def handle_data(self, data):
         self.text += data
-
-
-def decode(data: bytes) -> np.ndarray:
-    """Reads a PNG that has one IDAT chunk and only rows of filter 2."""
-    width, height = (int.from_bytes(data[at : at + 4], "big") for at in (16, 20))
-    start = data.index(b"IDAT") + 4
-    length = int.from_bytes(data[start - 8 : start - 4], "big")
-    rows = np.frombuffer(zlib.decompress(data[start : start + length]), np.uint8).reshape(height, 1 + 3 * width)
-    assert (rows[:, 0] == 2).all()
-    return np.cumsum(rows[:, 1:], axis=0, dtype=np.uint8).reshape(height, width, 3)
 
 
 def pendulum(sources: dict[int, str]) -> list[Candidate]:
@@ -151,14 +139,14 @@ class TestPage:
         def no_renderer(*_):
             raise RuntimeError(f"no display {EVIL}")
 
-        monkeypatch.setattr(module, "film", no_renderer)
+        monkeypatch.setattr(drawings, "film", no_renderer)
         write_report(tmp_path / "report.html", "Pendulum-v1", "", *trained)
         page = Page((tmp_path / "report.html").read_text("utf-8"))
         assert f"No film: Pendulum-v1 cannot be rendered here (RuntimeError: no display {EVIL})." in page.text
         assert "img" not in page.tags
 
     def test_films_that_are_too_large_are_shrunk(self, html, trained, tmp_path, monkeypatch):
-        monkeypatch.setattr(module, "MOST_FRAME_BYTES", 8_000)
+        monkeypatch.setattr(drawings, "MOST_FRAME_BYTES", 8_000)
         write_report(tmp_path / "report.html", "Pendulum-v1", "", *trained)
         frames = [re.findall(r"base64,([^\"]+)", page)[0] for page in (html, (tmp_path / "report.html").read_text("utf-8"))]
         large, small = (decode(base64.b64decode(frame)).shape[0] for frame in frames)
@@ -180,102 +168,6 @@ class TestPage:
         choice = choose_candidate("llmwrappers-tests/Turns-v0", candidates, select="probe", episodes=2, log=quiet)
         write_report(tmp_path / "report.html", "llmwrappers-tests/Turns-v0", "the prompt", candidates, choice)
         assert "No film: llmwrappers-tests/Turns-v0 cannot be rendered here (" in (tmp_path / "report.html").read_text("utf-8")
-
-
-class TestImages:
-    def test_a_png_decodes_to_its_image(self):
-        image = np.random.default_rng(0).integers(0, 256, (7, 5, 3), dtype=np.uint8)
-        np.testing.assert_array_equal(decode(png(image)), image)
-
-    def test_shrinking_averages(self):
-        image = np.zeros((8, 9, 3), np.uint8)
-        image[:2, :2] = [[[0], [100]], [[200], [100]]]
-        small = shrink(image, height=4)
-        assert small.shape == (4, 4, 3)
-        assert small[0, 0].tolist() == [100, 100, 100]
-        assert small[1:].max() == 0
-        np.testing.assert_array_equal(shrink(image, height=160), image)
-
-    def test_frames_are_spread_over_the_episode(self):
-        captions = [caption for caption, _ in film("Pendulum-v1", lambda obs: [0.0], steps=200, seed=0)]
-        assert captions == [f"step {t}" for t in (1, 29, 58, 86, 115, 143, 172, 200)]
-        assert len(film("Pendulum-v1", lambda obs: [0.0], steps=3, seed=0)) == 3
-
-
-@pytest.mark.parametrize(("low", "high"), [(-1600.0, -120.0), (0.0, 1.0), (-0.003, 0.02), (3.0, 3.0), (0.0, 0.0), (-5, 1e6)])
-def test_ticks_are_few_and_inside(low, high):
-    values = ticks(low, high)
-    assert len(values) <= 6
-    assert all(low <= value <= high for value in values) or low == high
-
-
-class TestText:
-    def test_it_says_what_happened_and_what_to_improve(self, trained):
-        candidates, choice = trained
-        text = report_text("Pendulum-v1", candidates[1], choice.measurements[2], choice.random)
-        assert "action components at a bound: 100%" in text
-        assert "- 100% of the action components are at a bound: lower the gains" in text
-        assert re.search(r"^return: -\d+ \+- [\d.]+ \(random actions: -\d+ \+- [\d.]+\)$", text, re.MULTILINE)
-        assert "The worst episode:" in text
-        states = re.findall(r"^(\d+) \| \[.*\] \| \[2\] \| -[\d.]+$", text, re.MULTILINE)
-        assert (states[0], states[-1], len(states)) == ("0", "199", 8)
-
-    def test_a_fall_is_named(self):
-        policy = load_prior("Hopper-v5", 1)
-        measurement = measure(make("Hopper-v5"), policy, episodes=2, seed=0)
-        text = report_text("Hopper-v5", Candidate(1, "", Path(), policy), measurement, measurement)
-        assert "terminated by the environment: 2 of 2 episodes" in text
-        assert "- The environment ended 2 of 2 episodes, after 19" in text
-        assert "the environment ended it (terminated)" in text
-        assert re.search(r"Its reward, mean a step: reward_forward -?[\d.]+, reward_ctrl -[\d.]+, reward_survive 0.99", text)
-        assert len(text.split()) < 1500
-
-    def test_the_episode_is_the_worst_of_those_measured(self):
-        def policy(obs):
-            return [-2.0 * obs[1] - 0.5 * obs[2]]
-
-        measurement = measure(make("Pendulum-v1"), policy, episodes=3, seed=5)
-        text = report_text("Pendulum-v1", Candidate(1, "", Path(), policy), measurement, measurement, seed=5)
-        (shown,) = re.findall(r"The worst episode: return (-[\d.]+) in 200 steps, the time limit ended it", text)
-        assert float(shown) == pytest.approx(min(measurement.returns), abs=0.5)
-
-    def test_faults_come_first(self):
-        def fails(obs):
-            raise ZeroDivisionError("division by zero")
-
-        measurement = measure(make("Pendulum-v1"), fails, episodes=2, seed=0)
-        text = report_text("Pendulum-v1", Candidate(1, "", Path(), fails), measurement, measurement)
-        advice = re.findall(r"^- (.*)$", text, re.MULTILINE)
-        assert advice[0].startswith("400 calls failed (ZeroDivisionError: division by zero): return finite numbers")
-
-    @pytest.mark.parametrize(
-        ("measurement", "advice"),
-        [
-            ({"distances": [-1.0]}, "It does not move forward at all."),
-            ({"distances": [9.0], "steadiness": 0.2}, "Its forward speed is not steady"),
-            ({"chatter": 0.5}, "The action jumps from one step to the next"),
-            ({"microseconds": 2500.0}, "A call takes more than a millisecond"),
-            ({"returns": [-9999.0]}, "It is no better than random actions"),
-            ({}, "Nothing is broken"),
-        ],
-    )
-    def test_advice_follows_the_numbers(self, trained, measurement, advice):
-        candidates, choice = trained
-        fine = {"returns": [0.0], "steps": [200], "survival": 1.0, "saturation": 0.1, "chatter": 0.01, "microseconds": 9.0}
-        text = report_text("Pendulum-v1", candidates[0], Measurement(**{**fine, **measurement}), choice.random)
-        found = re.findall(r"^- (.*)$", text, re.MULTILINE)
-        assert len(found) == 1
-        assert found[0].startswith(advice)
-
-    def test_large_observations_stay_compact(self, monkeypatch):
-        policy = load_prior("Ant-v5", 2)
-        measurement = measure(make("Ant-v5"), policy, episodes=2, seed=0)
-        text = report_text("Ant-v5", Candidate(2, "", Path(), policy), measurement, measurement)
-        assert len(text.split()) < 1500
-
-    def test_a_rejected_candidate_has_no_report(self):
-        with pytest.raises(ValueError, match="candidate 4 has no policy to report on, it was rejected: no code"):
-            report_text("Pendulum-v1", Candidate(4, "", Path(), rejected="no code"), Measurement(), Measurement())
 
 
 def test_a_choice_fits_json_with_runs(trained):

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from local_llm.models.ledger import Ledger, Usage
-from local_llm.models.reply import Reply
+from local_llm.models.ledger import Ledger, Metered, Usage
+from local_llm.models.reply import Reply, Sampling
 
 
 @pytest.fixture
@@ -60,3 +60,26 @@ def test_a_failure_to_save_leaves_the_old_file(ledger, tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space"):
         ledger.save(path)
     assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {"ledger.json": "old"}
+
+
+class Counting:
+    """Answers with the number of the reply."""
+
+    model, revision = "counting", None
+
+    def ask(self, messages, n, sampling, schema=None, first=0):
+        for index in range(first, first + n):
+            yield Reply(str(index), "stop", 1, 1, 0.5)
+
+
+def test_what_was_asked_before_goes_on_with_its_series_and_every_reply_is_counted(tmp_path):
+    metered, question, other = Metered(Counting(), tmp_path / "ledger.json"), [{"role": "user", "content": "?"}], []
+
+    def ask(messages, n, schema=None):
+        return [reply.text for reply in metered.ask(messages, n, Sampling(), schema)]
+
+    assert ask(question, 2) == ["0", "1"]
+    assert ask(other, 1) == ask(question, 1, {"type": "object"}) == ["0"]
+    assert ask([{**question[0]}], 2) == ["2", "3"]
+    (row,) = json.loads((tmp_path / "ledger.json").read_text())
+    assert row["calls"] == 6

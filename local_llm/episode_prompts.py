@@ -1,0 +1,214 @@
+"""Puts the episodes that a model is to find critical states in into its prompts, ``prompts/ultra_*.md``."""
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+
+from llmwrappers import CriticalStates, Trajectories
+from local_llm.facts import load_facts
+from local_llm.interpret import CHARACTERS_PER_TOKEN, Interpreter
+from local_llm.render import environment_values, facts_values, fill_file
+from local_llm.trial import Trial
+from local_llm.wording import number_text
+
+# Steps shown before and after a critical one: as many as the token budget allows.
+WINDOWS = ((4, 8), (3, 6), (2, 4), (1, 2), (0, 1), (0, 0))
+# The prompt for code shows an observation as numbers up to this size.
+MOST_NUMBERS = 200
+Key = tuple[int, int]
+"""Episode and step."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How much the model is shown and asked for.
+
+    Raises:
+        ValueError: a value outside its range
+    """
+
+    episodes: int = 5  # that the model is shown and the table is made of; the others set its tolerance
+    states_per_episode: int = 5
+    token_budget: int = 12_000  # for the episodes in a prompt
+    hit_rate: float = 0.05  # share of the other episodes' steps that are to match
+    rounds: int = 1  # 2: the table is tried, and the model asked again
+    round_timesteps: int = 100_000  # of the trial
+
+    def __post_init__(self) -> None:
+        for name in ("episodes", "states_per_episode", "token_budget", "round_timesteps"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.rounds not in (1, 2):
+            raise ValueError(f"rounds must be 1 or 2, got {self.rounds}")
+        if not 0 < self.hit_rate < 1:
+            raise ValueError(f"hit_rate must lie in (0, 1), got {self.hit_rate}")
+
+
+@dataclass
+class Case:
+    """What the model said about one critical state."""
+
+    episode: int
+    step: int
+    rationale: str
+    reasoning: str = ""
+    action: Any = None
+    analysis: str = ""
+    reward: float = 0.0
+
+    @property
+    def key(self) -> Key:
+        """Where it is."""
+        return self.episode, self.step
+
+    def __str__(self) -> str:
+        return f"episode {self.episode}, step {self.step}"
+
+
+class Episodes:
+    """Puts the episodes that a model is shown, and the environment they come from, into words.
+
+    Raises:
+        ValueError: trajectories of another environment, or with no episodes to spare
+        FactsError, TypeError: as ``local_llm.render`` does
+    """
+
+    def __init__(self, trajectories: Trajectories, env: gym.Env, settings: Settings):
+        if env.spec is not None and env.spec.id != trajectories.env_id.rpartition(":")[2]:
+            raise ValueError(f"the trajectories are of {trajectories.env_id}, got the environment {env.spec.id}")
+        if trajectories.observations.shape[1:] != env.observation_space.shape:
+            raise ValueError(
+                f"the trajectories have observations of shape {trajectories.observations.shape[1:]}, got the environment's "
+                f"{env.observation_space}"
+            )
+        if len(trajectories) <= settings.episodes:
+            raise ValueError(
+                f"episodes must be less than the {len(trajectories)} of the trajectories, because the others set the "
+                f"tolerance; got {settings.episodes}"
+            )
+        self.settings, self.space = settings, env.action_space
+        self.shown, self.held_out = trajectories.split(settings.episodes)
+        self.interpreter = Interpreter(load_facts(env), self.shown)
+        self._lines: dict[int, list[str]] = {}
+        self.values = {
+            **environment_values(env, {}),
+            **facts_values(self.interpreter.facts),
+            "legend": self.interpreter.legend(),
+            "action_size": int(np.prod(self.space.shape)) if isinstance(self.space, Box) else None,
+            "states_per_episode": settings.states_per_episode,
+            "share": f"{settings.hit_rate:.0%}",
+        }
+
+    def render(self, name: str, **values: Any) -> str:
+        """Returns the prompt that a template makes."""
+        return fill_file(f"ultra_{name}.md", {**self.values, **values})
+
+    def states_prompt(self, name: str = "states", **values: Any) -> str:
+        """Returns the first prompt of a round."""
+        lengths = self.shown.lengths.tolist()
+        budget = self.settings.token_budget // len(lengths)
+        try:
+            texts = [self.interpreter.episode(i, budget) for i in range(len(lengths))]
+        except ValueError as error:
+            total = self.settings.token_budget
+            raise ValueError(f"token_budget {total}, for {len(lengths)} episodes {budget} each: {error}") from None
+        steps = "; ".join(f"episode {i}, step 0 to {length - 1}" for i, length in enumerate(lengths))
+        return self.render(name, episodes="\n\n".join(texts), steps=steps, **values)
+
+    def round_prompt(self, table: CriticalStates, trial: Trial, return_before: float) -> str:
+        """Returns the first prompt of the second round, about a table that was tried; these are the episodes since then."""
+        return self.states_prompt(
+            "round",
+            entries="\n\n".join(self.entry_text(table, entry, trial) for entry in range(len(table))),
+            n_entries=len(table),
+            timesteps=number_text(self.settings.round_timesteps),
+            return_before=number_text(return_before),
+            return_now=number_text(trial.trajectories.returns.mean()),
+            helpful=", ".join(map(str, trial.helpful)) or None,
+        )
+
+    def entry_text(self, table: CriticalStates, entry: int, trial: Trial) -> str:
+        """Returns what the second round's prompt says of one entry of the table."""
+        note = table.notes[entry]
+        lines = [
+            f"## Entry {entry}",
+            f"Why it was critical: {note['rationale']}",
+            self.interpreter.state(table.observations[entry].reshape(self.shown.observations.shape[1:])),
+            f"Action: {self.action(table.actions[entry])}. {note['reasoning']}",
+            trial.worth(entry),
+        ]
+        return "\n".join(lines)
+
+    def cases_prompt(self, name: str, cases: list[Case]) -> str:
+        """Returns the prompt about critical states that were accepted: for their actions, their rewards or code."""
+        budget = self.settings.token_budget // len(cases)
+        if isinstance(self.space, Box):
+            # Of no agent: an example is easily copied.
+            low, high = self.space.low.ravel().astype(float), self.space.high.ravel().astype(float)
+            example: Any = np.round(low + np.resize([0.7, 0.3, 0.6], len(low)) * (high - low), 2).tolist()
+        else:
+            example = self.values["first_action"]
+        return self.render(
+            name,
+            states="\n\n".join(self.case_text(name, case, budget) for case in cases),
+            steps="; ".join(map(str, cases)),
+            n_states=len(cases),
+            first_episode=cases[0].episode,
+            first_step=cases[0].step,
+            example_action=example,
+        )
+
+    def case_text(self, name: str, case: Case, budget: int) -> str:
+        """Returns what one of these prompts says of one critical state."""
+        lines = [f"## Critical state: {case}", f"Why it is critical: {case.rationale}"]
+        if name == "code":
+            index = self.index(case)
+            lines.append(self.interpreter.state(self.shown.observations[index], self.previous(case.episode, case.step)))
+            if self.shown.observations[index].size <= MOST_NUMBERS:
+                lines.append(f"obs = {_numbers(self.shown.observations[index])}")
+        else:
+            windows = (self.window(case, before, after) for before, after in WINDOWS)
+            lines.append(
+                next((text for text in windows if len(text) <= CHARACTERS_PER_TOKEN * budget), self.window(case, 0, 0))
+            )
+        if name != "actions":
+            lines.append(f"Suggested action: {self.action(case.action)}. {case.reasoning}")
+        if name == "code":
+            lines.append(f"Reward for being here: {case.reward:g}. {case.analysis}")
+        return "\n".join(lines)
+
+    def window(self, case: Case, before: int, after: int) -> str:
+        """Returns how an episode went, the steps around a critical one, and this one in full."""
+        summary, *steps, final = self.lines(case.episode)
+        steps[case.step] = f"--> {steps[case.step]}"
+        around = [*steps, final][max(case.step - before, 0) : case.step + after + 1]
+        index = self.index(case)
+        state = self.interpreter.state(self.shown.observations[index], self.previous(case.episode, case.step))
+        action = self.action(self.shown.actions[index])
+        return "\n".join([summary, *around, f"At step {case.step}: {state} The agent's action: {action}."])
+
+    def lines(self, episode: int) -> list[str]:
+        """Returns the text of a whole episode: a summary, a line for each step, and the last observation."""
+        if episode not in self._lines:
+            self._lines[episode] = self.interpreter.episode(episode, sys.maxsize).split("\n")
+        return self._lines[episode]
+
+    def action(self, action: Any) -> str:
+        """Returns an action as one must write it in an answer; of a discrete one, what it means, too."""
+        return self.interpreter.action(action) if isinstance(self.space, Discrete) else _numbers(action)
+
+    def index(self, case: Case) -> int:
+        """Returns the row of a critical state."""
+        return self.shown.episode(case.episode).start + case.step
+
+    def previous(self, episode: int, step: int) -> Any:
+        """Returns the observation before a step, None at the first."""
+        return self.shown.observations[self.shown.episode(episode).start + step - 1] if step else None
+
+
+def _numbers(array: Any) -> str:
+    return str([float(f"{number:.3g}") for number in np.ravel(array)])

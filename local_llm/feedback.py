@@ -1,0 +1,148 @@
+"""Tells a model what became of its policy, so that it writes a better one: numbers, what to improve, an episode."""
+
+from collections.abc import Sequence
+from statistics import fmean
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.spaces.utils import flatten
+
+from llmwrappers.priors.measurement import Measurement, Step, make, play
+from local_llm.choose import Candidate
+from local_llm.wording import count_text, number_text
+
+# How many numbers of states and actions a text shows, and how many of one observation.
+NUMBERS_SHOWN, OBSERVATION_SHOWN = 600, 120
+
+
+def report_text(env_id: str, candidate: Candidate, measurement: Measurement, random: Measurement, seed: int = 0) -> str:
+    """Returns what a model is told of its policy, so that it writes a better one: numbers, an episode, what to improve.
+
+    Args:
+        env_id: the environment
+        candidate: the policy; it is played once more
+        measurement: what it did
+        random: what random actions did in the same episodes
+        seed: the seed of the first of them
+
+    Raises:
+        ValueError: the candidate was rejected and has no policy
+
+    Example:
+        >>> from pathlib import Path
+        >>> candidate = Candidate(1, "", Path("policy.py"), lambda obs: [2.0])
+        >>> from llmwrappers.priors.measurement import measure, random_actions
+        >>> env = make("Pendulum-v1")
+        >>> policies = candidate.policy, random_actions(env.action_space, seed=0)
+        >>> measurement, random = (measure(env, policy, episodes=2, seed=0) for policy in policies)
+        >>> print(report_text("Pendulum-v1", candidate, measurement, random))  # doctest: +ELLIPSIS
+        Your policy for Pendulum-v1 was run alone for 2 episodes.
+        <BLANKLINE>
+        return: -... +- ... (random actions: -... +- ...)
+        ...
+        - 100% of the action components are at a bound: lower the gains, so that the actions can still differ.
+        ...
+    """
+    if candidate.policy is None:
+        raise ValueError(f"candidate {candidate.number} has no policy to report on, it was rejected: {candidate.rejected}")
+    worst = int(np.argmin(measurement.returns))
+    env = make(env_id)
+    try:
+        steps = list(play(env, candidate.policy, seed + worst))
+    finally:
+        env.close()
+    lines = [f"Your policy for {env_id} was run alone for {count_text(len(measurement.returns), 'episode', 'episodes')}.", ""]
+    lines += _numbers(measurement, random)
+    lines += ["", "What to improve:"]
+    lines += [f"- {advice}" for advice in _advice(measurement, random)]
+    ending = "the environment ended it (terminated)" if steps[-1].terminated else "the time limit ended it"
+    lines += ["", f"The worst episode: return {_plain(sum(step.reward for step in steps))} in {len(steps)} steps, {ending}."]
+    terms = _reward_terms(steps)
+    if terms:
+        lines.append("Its reward, mean a step: " + ", ".join(f"{name} {_plain(value)}" for name, value in terms.items()) + ".")
+    lines += _states(env, steps)
+    return "\n".join(lines)
+
+
+def _plain(value: float) -> str:
+    return number_text(value).replace(" ", "")
+
+
+def _numbers(m: Measurement, random: Measurement) -> list[str]:
+    def spread(values: Sequence[float]) -> str:
+        return f"{_plain(fmean(values))} +- {_plain(float(np.std(values)))}"
+
+    lines = [f"return: {spread(m.returns)} (random actions: {spread(random.returns)})"]
+    limit = "" if m.survival is None else f", {m.survival:.0%} of the time limit"
+    lines.append(
+        f"length: {spread(m.steps)} steps{limit}; terminated by the environment: {m.terminated} of {len(m.steps)} episodes"
+    )
+    if m.distances:
+        lines.append(f"forward distance: {spread(m.distances)} m")
+    if m.steadiness is not None:
+        lines.append(f"steadiness of the forward speed: {m.steadiness:.0%} (100% is a constant speed)")
+    if m.saturation is not None:
+        lines.append(f"action components at a bound: {m.saturation:.0%}")
+    if m.chatter is not None:
+        lines.append(f"change of the action from one step to the next: {m.chatter:.1%} of its range")
+    lines.append(f"calls that failed: {m.faults}" + (f", the first with {m.first_fault}" if m.faults else ""))
+    return lines
+
+
+def _advice(m: Measurement, random: Measurement) -> list[str]:
+    """What stands out in the numbers, worst first."""
+    advice = []
+    if m.faults:
+        advice.append(
+            f"{m.faults} calls failed ({m.first_fault}): return finite numbers of the right shape for every observation."
+        )
+    if m.terminated and (m.survival is None or m.survival < 0.95):
+        advice.append(
+            f"The environment ended {m.terminated} of {len(m.steps)} episodes, after {_plain(fmean(m.steps))} steps on "
+            "average. Unless that is the goal, staying alive comes first: the last states below show what went wrong."
+        )
+    if fmean(m.returns) <= fmean(random.returns):
+        advice.append("It is no better than random actions: check the signs of the gains and the order of the components.")
+    if m.distances and fmean(m.distances) <= 0:
+        advice.append("It does not move forward at all.")
+    elif m.steadiness is not None and m.steadiness < 0.5:
+        advice.append("Its forward speed is not steady: it stands still, or moves in bursts, for a part of the episode.")
+    if m.saturation is not None and m.saturation > 0.5:
+        share = f"{m.saturation:.0%}"
+        advice.append(
+            f"{share} of the action components are at a bound: lower the gains, so that the actions can still differ."
+        )
+    if m.chatter is not None and m.chatter > 0.2:
+        advice.append("The action jumps from one step to the next: damp it, or switch more smoothly.")
+    if m.microseconds is not None and m.microseconds > 1000:
+        # Without the time itself, which is never the same twice: the same policy is to be told the same, and asked for once.
+        advice.append("A call takes more than a millisecond, too long to train with: compute less.")
+    return advice or ["Nothing is broken; do more of what the reward pays for."]
+
+
+def _reward_terms(steps: list[Step]) -> dict[str, float]:
+    """The terms of the reward, where the environment tells them in info, as MuJoCo's do."""
+    names = [
+        name
+        for name, value in steps[-1].next_info.items()
+        if name.startswith("reward") and isinstance(value, int | float | np.number)
+    ]
+    return {name: fmean(float(step.next_info.get(name, 0.0)) for step in steps) for name in names}
+
+
+def _states(env: gym.Env, steps: list[Step]) -> list[str]:
+    """Some steps of an episode, the first and the last among them, as lines of numbers."""
+
+    def numbers(values: np.ndarray, most: int) -> str:
+        shown = " ".join(f"{value:.3g}" for value in values[:most])
+        return f"[{shown}{' ...' if len(values) > most else ''}]"
+
+    observations = [np.asarray(flatten(env.observation_space, step.observation)).ravel() for step in steps]
+    actions = [np.asarray(step.action, dtype=np.float64).ravel() for step in steps]
+    size = min(len(observations[0]), OBSERVATION_SHOWN) + len(actions[0])
+    shown = sorted(set(np.linspace(0, len(steps) - 1, min(max(NUMBERS_SHOWN // size, 3), 8)).round().astype(int).tolist()))
+    lines = ["Some of its steps (step | observation | executed action | reward):"]
+    for t in shown:
+        observation, action = numbers(observations[t], OBSERVATION_SHOWN), numbers(actions[t], OBSERVATION_SHOWN)
+        lines.append(f"{t} | {observation} | {action} | {steps[t].reward:.3g}")
+    return lines

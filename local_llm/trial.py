@@ -1,0 +1,81 @@
+"""Tries a table of critical states: an agent goes on learning with it, which tells what each entry is worth."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from llmwrappers import Trajectories, __version__
+from local_llm.command import UserError, sha256
+from local_llm.processes import run_commands, training_command
+from local_llm.wording import number_text
+
+SCRIPT = Path(__file__).parents[1] / "cleanrl_scripts" / "ppo_ultra.py"
+
+
+@dataclass
+class Trial:
+    """What came of a table: what each entry was worth, as in entries.json, and episodes of the agent that learned with it."""
+
+    entries: list[dict[str, Any]]
+    trajectories: Trajectories
+
+    @property
+    def helpful(self) -> list[int]:
+        """The entries that surely helped: their whole interval lies above 0."""
+        return [row["entry"] for row in self.entries if (row["low"] or 0) > 0]
+
+    def worth(self, entry: int) -> str:
+        """Says what an entry was worth.
+
+        Example:
+            >>> row = {"entry": 0, "fired": 40, "withheld": 12, "advantage": 2.5, "low": 0.75, "high": 4.25, "disabled": False}
+            >>> Trial([row], None).worth(0)
+            'Played 40 times, withheld 12 times. Worth +2.5 [+0.75, +4.25]: it surely helped.'
+        """
+        row = self.entries[entry]
+        text = f"Played {row['fired']} times, withheld {row['withheld']} times."
+        if row["low"] is None:
+            return f"{text} Met too rarely to tell its worth."
+        verdict = (
+            "it was disabled" if row["disabled"] else "it surely helped" if entry in self.helpful else "that may be chance"
+        )
+        return f"{text} Worth {row['advantage']:+.3g} [{row['low']:+.3g}, {row['high']:+.3g}]: {verdict}."
+
+
+def try_by_training(table: Path, *, agent: Path, env_id: str, episodes: int, seed: int, timesteps: int) -> Trial:
+    """Returns what comes of a table while its agent goes on learning with the table's actions, half of them withheld.
+
+    A trial that has finished beside the table before, with the same files, is not repeated; one that was cut is resumed.
+
+    Args:
+        table: a table's file; the trial goes into a folder beside it
+        agent: its agent.pt
+        env_id: the environment of both
+        episodes: to record of the agent at the end
+        seed: of the trial
+        timesteps: how long it learns
+
+    Raises:
+        UserError: the training failed, or its script is not there
+    """
+    if not SCRIPT.is_file():
+        raise UserError(f"no {SCRIPT}: a second round needs a checkout of the repository")
+    options = ["--env-id", env_id, "--arm", "a", "--control-probability", "0.5", "--seed", str(seed), "--no-cuda"]
+    options += ["--total-timesteps", str(timesteps), "--eval-every", str(timesteps), "--trajectory-episodes", str(episodes)]
+    key = hashlib.sha256(json.dumps([__version__, options, sha256(agent), sha256(table)]).encode()).hexdigest()
+    folder = table.resolve().with_name(f"trial-{key[:8]}")
+    files = ["--agent", str(agent.resolve()), "--critical-states", str(table.resolve()), "--runs-dir", str(folder)]
+    if command := training_command(SCRIPT, folder, [*options, *files]):
+        print(f"trying the table for {number_text(timesteps)} steps; progress in {folder / 'log.txt'}", flush=True)
+        failures = run_commands({folder: command}, 1, print)
+        if failures:
+            raise UserError(f"the trial of the table failed: {failures[folder]}")
+    (run_dir,) = (path.parent for path in folder.glob("*/entries.json"))
+    return read_trial(run_dir / "entries.json", run_dir / "trajectories.npz")
+
+
+def read_trial(entries: Path, trajectories: Path) -> Trial:
+    """Returns the trial that two files hold."""
+    return Trial(json.loads(entries.read_text("utf-8")), Trajectories.load(trajectories))

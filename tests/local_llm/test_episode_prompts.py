@@ -1,0 +1,73 @@
+"""The prompts about episodes: each stands alone, and shows what its budget allows."""
+
+import json
+import re
+
+import gymnasium as gym
+import pytest
+from scripted import GOOD, find, play
+
+from local_llm.episode_prompts import Episodes, Settings
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*is out of date.*:DeprecationWarning")
+
+
+@pytest.fixture(scope="module")
+def trajectories():
+    return play("Pendulum-v1")
+
+
+@pytest.fixture
+def env():
+    return gym.make("Pendulum-v1")
+
+
+def test_each_prompt_stands_alone(trajectories, env, tmp_path):
+    _, backend = find(trajectories, env, tmp_path, *GOOD)
+    for prompt in backend.prompts:
+        assert "environment `Pendulum-v1`" in prompt
+        assert "The goal: swing the pendulum up" in prompt
+        assert "## Rewards" in prompt  # of the documentation
+        assert "angular velocity [rad/s]" in prompt  # of the legend
+        assert not re.search(r"<<|>>|\{[a-z_]+\}|None", prompt)
+    states, actions, rewards, code = backend.prompts
+    assert "episode 0, step 0 to 199; episode 1, step 0 to 199" in states
+    assert "Name 1 to 2 states for each episode" in states
+    for prompt in (actions, rewards):
+        assert prompt.count("\n--> step ") == 3
+        assert "\nstep 32: " in prompt
+        assert "\nAt step 33: cos(theta) = " in prompt
+        assert "\nEpisode 1: 200 steps, return " in prompt
+        assert "It swings (1, 33)." in prompt
+    assert "a list of length 1: numbers in the order of the entries of the action, each in [-2, 2]" in actions
+    assert "Suggested action: [0.5]. Push 1." in rewards
+    assert "Push" not in actions
+    assert "Reward for being here: 0.5. Case 2." in code
+    assert f"obs = {[float(f'{x:.3g}') for x in trajectories.observations[120]]}" in code
+    assert "true in about 5% of the agent's steps" in code
+
+
+def test_the_example_of_each_format_passes_its_own_schema(trajectories, env, tmp_path):
+    _, backend = find(trajectories, env, tmp_path, *GOOD)
+    for prompt, schema in zip(backend.prompts[:3], backend.schemas[:3], strict=True):
+        (example,) = re.findall(r"```json\n(\{.*?\n\})\n```", prompt, re.DOTALL)
+        value = json.loads(example)
+        assert list(value) == schema["required"]
+        key = schema["required"][-1]
+        item = schema["properties"][key]["items"]
+        assert list(value[key][0]) == item["required"] == list(item["properties"])
+
+
+def test_more_budget_shows_more(trajectories, env):
+    few, many = (
+        Episodes(trajectories, env, Settings(2, 2, budget)).states_prompt().count("\nstep ") for budget in (1000, 4000)
+    )
+    assert 5 < few < many <= 400
+
+
+@pytest.mark.parametrize("env_id", ["Hopper-v4", "CartPole-v1"])
+def test_other_environments_have_prompts(env_id):
+    prompt = Episodes(play(env_id), gym.make(env_id), Settings(2, 2, 2000)).states_prompt()
+    assert f"environment `{env_id}`" in prompt
+    assert ("torso height" in prompt) == (env_id == "Hopper-v4")
+    assert len(prompt) / 3 < 2000 + 6000
