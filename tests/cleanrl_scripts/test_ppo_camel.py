@@ -291,7 +291,7 @@ def test_the_script_runs_from_the_command_line_and_is_tracked_offline(tmp_path):
     [
         (["--env-id", "Nonesuch-v4"], "priors are shipped for Ant-v4"),
         (["--env-id", "CartPole-v1"], "no candidates at 'CartPole-v1'"),
-        (["--env-id", "Pendulum-v1", "--prior", "shipped"], "no prior is shipped as the default of --env-id Pendulum-v1"),
+        (["--env-id", "Swimmer-v4", "--prior", "shipped"], "no prior is shipped as the default of --env-id Swimmer-v4"),
         (["--env-id", "llmwrappers-tests/Unbounded-v0", "--prior", "good.py"], "finite bounds"),
         (["--env-id", "llmwrappers-tests/Pictures-v0", "--prior", "none"], "images must be uint8 of shape (channels, 80, 80)"),
         (["--prior", "missing.py"], "missing.py"),

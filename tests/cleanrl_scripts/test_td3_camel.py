@@ -525,7 +525,7 @@ def fails(*arguments: str, **options) -> str:
     ("arguments", "message"),
     [
         (["--env-id", "Nonesuch-v4"], "priors are shipped for Ant-v4"),
-        (["--env-id", "Pendulum-v1"], "no prior is shipped as the default of --env-id Pendulum-v1 (those of Ant-v4, "),
+        (["--env-id", "Swimmer-v4"], "no prior is shipped as the default of --env-id Swimmer-v4 (those of Ant-v4, "),
         (["--env-id", "CartPole-v1", "--prior", "none"], "TD3 needs a Box action space of floats with finite low < high"),
         (["--env-id", "llmwrappers-tests/Unbounded-v0", "--prior", "random"], "with finite low < high"),
         (["--env-id", "llmwrappers-tests/Flat-v0", "--prior", "none"], "with finite low < high"),

@@ -67,7 +67,7 @@ class TestCheck:
     @pytest.mark.parametrize(
         ("args", "message"),
         [
-            (arguments("shipped", "Pendulum-v1"), "no prior is shipped as the default of --env-id Pendulum-v1"),
+            (arguments("shipped", "Swimmer-v4"), "no prior is shipped as the default of --env-id Swimmer-v4"),
             *(
                 (arguments(prior, candidate=2), f"--candidate 2 needs a shipped prior, got --prior {prior}")
                 for prior in ("none", "random", "auto", "auto:a/pile", "expert:a.pt")
