@@ -172,7 +172,7 @@ class TestLoadPrior:
         assert load_prior(f"trusted:{path}")(0) == ("my_policy", str(path))
 
     def test_unknown_name(self):
-        with pytest.raises(ValueError, match=r"no prior named 'Antt-v4'.*shipped ones are Ant-v4, Ant-v5, Hopper-v4"):
+        with pytest.raises(ValueError, match=r"no prior named 'Antt-v4'.*shipped ones are Ant-v4, Ant-v5, BipedalWalker-v3"):
             load_prior("Antt-v4")
 
     @pytest.mark.parametrize("candidate", [0, 6, -1])
