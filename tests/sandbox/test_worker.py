@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from conftest import ROOT
 
-from llmwrappers import generated_policy
+from llmwrappers.sandbox import generated_policy
 from llmwrappers.sandbox.generated_policy import GeneratedPolicy
 from llmwrappers.sandbox.language import FUNCTIONS, METHODS, PolicyFault, PolicyRejected
 from llmwrappers.sandbox.worker import MESSAGE_BYTES, SYSCALLS, message
