@@ -1,7 +1,10 @@
 # Deliberately bad: as good as random, from the last digits of the observation.
 import math
 
+# How many numbers an observation has: how many an action, in the ten environments with priors.
+SIZES = {2: 1, 3: 1, 4: 1, 8: 2, 11: 3, 17: 6, 24: 4, 27: 8, 376: 17}
+
 
 def policy(obs):
-    n = 3 if len(obs) == 11 else 6 if len(obs) == 17 else 8
+    n = SIZES[len(obs)]
     return [math.sin(1000.0 * (joint + 1) * float(sum(obs))) for joint in range(n)]

@@ -1,4 +1,8 @@
-# Deliberately bad: does nothing. Serves Hopper, Walker2d and Ant, which it tells apart by the length of the observation.
+# Deliberately bad: does nothing.
+# How many numbers an observation has: how many an action, in the ten environments with priors.
+SIZES = {2: 1, 3: 1, 4: 1, 8: 2, 11: 3, 17: 6, 24: 4, 27: 8, 376: 17}
+
+
 def policy(obs):
-    n = 3 if len(obs) == 11 else 6 if len(obs) == 17 else 8
+    n = SIZES[len(obs)]
     return [0.0 for _ in range(n)]

@@ -1,0 +1,8 @@
+# Deliberately bad: pushes every joint further the way that it leans, or what stands first in the observation.
+# How many numbers an observation has: how many an action, in the ten environments with priors.
+SIZES = {2: 1, 3: 1, 4: 1, 8: 2, 11: 3, 17: 6, 24: 4, 27: 8, 376: 17}
+
+
+def policy(obs):
+    n = SIZES[len(obs)]
+    return [1.0 if value > 0 else -1.0 for value in obs[:n]]
