@@ -127,7 +127,7 @@ def run_commands(
                 done = len(commands) - len(waiting) - len(running)
                 progress.erase()
                 log(f"  {done} of {len(commands)}: {folder.name} {'failed, ' + failures[folder] if code else 'finished'}")
-            if steps:
+            if steps and running:
                 progress.update(len(commands) - len(waiting) - len(running), list(running))
     finally:
         progress.erase()

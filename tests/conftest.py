@@ -48,6 +48,15 @@ class Echo(gym.Env):
         return self._observe(action), float(np.sum(action)), False, self.t >= self.steps, info
 
 
+@pytest.fixture(autouse=True)
+def torch_as_it_begins():
+    """Undoes what a script, run in this process, sets for the whole of it."""
+    yield
+    if torch := sys.modules.get("torch"):
+        torch.use_deterministic_algorithms(False)
+        torch.set_flush_denormal(False)
+
+
 gym.register("llmwrappers-tests/Echo-v0", entry_point=Echo, disable_env_checker=True)
 
 

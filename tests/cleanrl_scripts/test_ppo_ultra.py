@@ -41,9 +41,7 @@ def train(ppo_ultra, tmp_path):
         (run_dir,) = runs.iterdir()
         return run_dir
 
-    yield run
-    torch.use_deterministic_algorithms(False)
-    torch.set_flush_denormal(False)
+    return run
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +49,6 @@ def pretrained(ppo_ultra, tmp_path_factory):
     """A run folder of a pretrained agent for Pendulum-v1, with a table beside it that fires on most steps."""
     runs = tmp_path_factory.mktemp("pretrained")
     ppo_ultra.main([*QUICK, *PENDULUM, "--pretrain-timesteps", "512", "--runs-dir", str(runs)])
-    torch.use_deterministic_algorithms(False)
-    torch.set_flush_denormal(False)
     (run_dir,) = runs.iterdir()
     trajectories = Trajectories.load(run_dir / "trajectories.npz")
     chosen = np.arange(0, 400, 40)

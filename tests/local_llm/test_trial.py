@@ -31,15 +31,12 @@ def saved(tmp_path, trajectories, monkeypatch):
 @pytest.fixture(scope="module")
 def pretrained(ppo_ultra, tmp_path_factory):
     """The folder of an agent for Pendulum-v1 with its episodes."""
-    import torch
 
     runs = tmp_path_factory.mktemp("pretrained")
     ppo_ultra.main(
         ["--env-id", "Pendulum-v1", "--pretrain-timesteps", "2048", "--update-epochs", "1", "--eval-episodes", "1",
          "--trajectory-episodes", "3", "--no-cuda", "--runs-dir", str(runs)]
     )  # fmt: skip
-    torch.use_deterministic_algorithms(False)
-    torch.set_flush_denormal(False)
     (run_dir,) = runs.iterdir()
     return run_dir
 
