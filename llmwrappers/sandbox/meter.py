@@ -40,7 +40,8 @@ def _integer(value: Any) -> Any:
     return value
 
 
-_ATOMS = frozenset((float, bool, int, type(None), np.float64, np.float32, np.int64, np.int32, np.bool_))
+_FLOATS = frozenset((float, np.float64, np.float32))
+_ATOMS = _FLOATS | {bool, int, type(None), np.int64, np.int32, np.bool_}
 
 
 def size_of(value: Any, nesting: int = 0) -> int:
@@ -143,7 +144,6 @@ class Meter:
 
     def tested_forms(self) -> dict[str, Callable]:
         """Returns the tested forms by the names that a compiled program calls them by."""
-        # As lists, but where a loop begins with them: nothing then holds an iterator that could be wound into itself.
         lazy: dict[str, Callable] = {
             "map": lambda function, *values: map(function, *map(self._value, values)),
             "enumerate": lambda values, start=0: enumerate(self._value(values), _integer(operator.index(start))),
@@ -152,37 +152,52 @@ class Meter:
         }
         forms: dict[str, Callable] = {
             **{f"lazy {name}": form for name, form in lazy.items()},
+            **{name: lambda *values, f=f, **named: list(f(*values, **named)) for name, f in lazy.items()},
+            **{name: lambda x, function=function: _integer(function(x)) for name, function in ROUNDINGS.items()},
+            **{node.__name__: self._operation(function) for node, function in OPERATORS.items()},
+            **{f"in-place {name}": self._operation(function, in_place=True) for name, function in _IN_PLACE.items()},
+            **{f"comparison {name}": self._operation(function) for name, function in _COMPARISONS.items()},
             "loop": self._loop,
-            "growing loop": self._growing_loop,
-            "lazy loop": self._each,
+            "growing loop": lambda values, work: (self._each if type(values) is list else self._loop)(values, work),
             "entry": self.spend,
             "value": self._value,
             "list": self._list,
-            "index": self._index,
             "item": self._item,
             "slice": slice,
             "setitem": self._setitem,
             "augment": self._augment,
-            "comparison": self._comparison,
+            "comparisons": self._compare,
             "call": self._call,
+            "flat call": self._flat_call,
             "small call": self._small_call,
             "creation": self._creation,
             "append": self._append,
-            "append of numbers": self._append_numbers,
             "row": self._row,
             "range": self._range,
             "int": lambda *arguments: _integer(int(*arguments)),
             "round": self._round,
-            "pow": lambda base, exponent: self._binary(operator.pow, base, exponent),
+            "pow": self._operation(operator.pow),
             "sum": self._sum,
-            **{name: lambda *values, f=f, **named: list(f(*values, **named)) for name, f in lazy.items()},
-            **{name: lambda x, function=function: _integer(function(x)) for name, function in ROUNDINGS.items()},
         }
-        for node, function in OPERATORS.items():
-            forms[node.__name__] = lambda a, b, function=function: self._binary(function, a, b)
-        for name, function in _IN_PLACE.items():
-            forms[f"in-place {name}"] = lambda a, b, function=function: self._in_place(function, a, b)
         return {f"tested {name}": form for name, form in forms.items()}
+
+    def _operation(self, function: Callable, in_place: bool = False) -> Callable:
+        """An operator, tested: at once where two floats, a float and an array, or two vectors meet, of which nothing grows."""
+        general = self._in_place if in_place else self._binary
+        is_elementwise = function not in (*_SLOW_OPERATORS, *_MATRIX_PRODUCTS, *_CONTAINMENTS)
+
+        def tested(a: Any, b: Any) -> Any:
+            kind_a, kind_b = type(a), type(b)
+            if kind_a in _FLOATS and kind_b in _FLOATS:
+                return function(a, b)
+            if is_elementwise and (kind_a is np.ndarray or kind_b is np.ndarray):
+                if (kind_a is np.ndarray and kind_b in _FLOATS) or (kind_b is np.ndarray and kind_a in _FLOATS):
+                    return function(a, b)
+                if kind_a is kind_b and a.ndim == b.ndim == 1:
+                    return function(a, b)
+            return general(function, a, b)
+
+        return tested
 
     def weigh(self, size: int) -> None:
         """Lets all work count more from now on if a value of this many elements is about."""
@@ -208,28 +223,25 @@ class Meter:
         self.weigh(len(values))
         return values
 
-    def _index(self, index: Any) -> Any:
-        """An index of a flat array."""
-        for part in index if type(index) is tuple else (index,):
-            if type(part) in (bool, np.bool_) or (type(part) is np.ndarray and part.ndim == 0 and part.dtype.kind == "b"):
-                raise PolicyFault("an index must be an integer, a slice or a list, not a truth value")
-        return self._value(index)
-
     def _place(self, container: Any, index: Any) -> None:
         """Raises if an index picks more than may be, or is a key that a dict looks long for."""
+        self._value(index)
         if type(container) is dict:
             _require_key(index)
         if type(container) is not np.ndarray:
-            self._value(index)
             return
-        self._index(index)
         parts = index if type(index) is tuple else (index,)
+        for part in parts:  # a truth value would add a dimension
+            if type(part) in (bool, np.bool_) or (type(part) is np.ndarray and part.ndim == 0 and part.dtype.kind == "b"):
+                raise PolicyFault("an index must be an integer, a slice or a list, not a truth value")
         if shapes := [np.shape(part) for part in parts if type(part) in (np.ndarray, list, tuple)]:
             each = container.size if parts is index else container.size // max(len(container), 1)
             if math.prod(np.broadcast_shapes(*shapes)) * each > 100 * MAX_SIZE:
                 raise _too_large()
 
     def _item(self, container: Any, index: Any) -> Any:
+        if type(index) is int and type(container) in (np.ndarray, list, tuple):
+            return container[index]
         self._place(container, index)
         item = container[index]
         if type(item) is np.ndarray:
@@ -238,15 +250,9 @@ class Meter:
 
     def _loop(self, iterable: Any, work: int) -> Any:
         if not hasattr(iterable, "__len__"):
-            iterable = tuple(iterable)  # a generator ends, because the loops within it are counted
+            return self._each(iterable, work)
         self.spend(len(iterable) * work)
         return iterable
-
-    def _growing_loop(self, iterable: Any, work: int) -> Any:
-        """A loop over a list that may grow while it runs."""
-        if type(iterable) is not list:
-            return self._loop(iterable, work)
-        return self._each(iterable, work)
 
     def _each(self, values: Iterable[Any], work: int) -> Iterator[Any]:
         for value in values:
@@ -275,6 +281,9 @@ class Meter:
         return start
 
     def _setitem(self, value: Any, container: Any, index: Any) -> None:
+        if type(container) is np.ndarray and type(index) is int and type(value) in _ATOMS:
+            container[index] = value
+            return
         if type(container) is list and type(index) is slice:
             raise PolicyFault("a slice of a list cannot be assigned")
         if type(container) is dict and len(container) >= MAX_SIZE:
@@ -304,7 +313,7 @@ class Meter:
         if id(container) in self.frozen:
             raise PolicyFault("a list or dict outside functions is changed by them; a policy keeps no state between calls")
 
-    def _comparison(self, names: str, left: Any, *others: Any) -> Any:
+    def _compare(self, names: str, left: Any, *others: Any) -> Any:
         *chain, last = zip(names.split(), (left, *others), others, strict=False)
         for name, a, b in chain:
             if not (result := self._binary(_COMPARISONS[name], a, b)):
@@ -387,27 +396,28 @@ class Meter:
             self.weigh(len(on))
         return result
 
+    def _flat_call(self, function: Callable, *arguments: Any, **named: Any) -> Any:
+        """A call that of numbers and vectors makes a number, or no longer a vector."""
+        on: Any = getattr(function, "__self__", None)
+        for value in (on, *arguments, *named.values()) if type(on) is np.ndarray else (*arguments, *named.values()):
+            if type(value) not in _ATOMS and (type(value) is not np.ndarray or value.ndim > 1):
+                return self._call(function, *arguments, **named)
+        return function(*arguments, **named)
+
     def _append(self, append: Callable, item: Any) -> None:
         values = append.__self__  # type: ignore[attr-defined]
         if type(item) in (list, tuple, dict):
             self._value(item)
             _require_no_cycle(values, item)
-        self._append_numbers(append, item)
-
-    def _append_numbers(self, append: Callable, item: Any) -> None:
-        values = append.__self__  # type: ignore[attr-defined]
         self._require_own(values)
         self.weigh(len(values) + 1)
         self.spend(1)
         append(item)
 
     def _row(self, function: Callable, numbers: Any, *arguments: Any, **named: Any) -> Any:
-        """An array of a list of numbers."""
-        if type(numbers) not in (list, tuple):
-            numbers = list(numbers)
-        if len(numbers) > MAX_SIZE:
-            raise _too_large()
-        self._pay(len(numbers))
+        """An array of one argument, at once if that is a list of a few numbers."""
+        if type(numbers) not in (list, tuple) or len(numbers) > MAX_LIGHT or not _ATOMS.issuperset(map(type, numbers)):
+            return self._call(function, numbers, *arguments, **named)
         result = function(numbers, *arguments, **named)
         size_of(result)  # raises if it holds objects
         return result
@@ -458,6 +468,7 @@ _NUMPY = frozenset(NUMPY.values())
 _NAMES = {function: name for name, function in NUMPY.items()}
 _IN_PLACE = {node.__name__: getattr(operator, f"i{f.__name__.rstrip('_')}") for node, f in OPERATORS.items()}
 _COMPARISONS = {node.__name__: function for node, function in COMPARISONS.items()}
+_COMPARISONS |= {"Is": operator.is_, "IsNot": operator.is_not}
 _VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
 # Units an element of what is not done by NumPy in one go.
 _BY_ELEMENT = {math.fsum: 10, math.dist: 10, np.polyval: 10, min: 1, max: 1, any: 1, all: 1}
