@@ -11,8 +11,9 @@ import numpy as np
 
 from llmwrappers.sandbox.check import parse_policy
 from llmwrappers.sandbox.language import BUILTINS, DTYPES, FUNCTIONS, PolicyFault, PolicyRejected
-from llmwrappers.sandbox.meter import Meter, size_of
+from llmwrappers.sandbox.meter import Meter
 from llmwrappers.sandbox.tested_forms import with_tests
+from llmwrappers.sandbox.values import size_of
 
 
 class BoundedPolicy:

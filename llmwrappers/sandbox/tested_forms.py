@@ -7,7 +7,7 @@ cannot, whatever its values are: an operation with a float that is written out, 
 import ast
 from collections.abc import Iterable
 
-from llmwrappers.sandbox.check import is_dtype
+from llmwrappers.sandbox.full_names import is_dtype
 from llmwrappers.sandbox.language import (
     CONVERSIONS,
     CREATIONS,
@@ -19,7 +19,6 @@ from llmwrappers.sandbox.language import (
     REDUCTIONS,
     ROUNDINGS,
     SLOW,
-    SMALL,
     TESTS,
 )
 from llmwrappers.sandbox.meter import MAX_LIGHT
@@ -165,7 +164,7 @@ class _Tests(ast.NodeTransformer):
                 return assign(target.value if isinstance(target, ast.Starred) else target, part(ast.Load(), number))
             numbers = range(self.parts + 1, self.parts + 1 + len(target.elts))
             self.parts += len(numbers)
-            stores = [
+            stores: list[ast.expr] = [
                 ast.Starred(part(ast.Store(), i), ast.Store()) if isinstance(element, ast.Starred) else part(ast.Store(), i)
                 for i, element in zip(numbers, target.elts, strict=True)
             ]
@@ -243,8 +242,6 @@ class _Tests(ast.NodeTransformer):
             form = "row"
         elif name in FLAT and (name != "np.where" or len(given) == 3) and not starred:
             form = "flat call"
-        elif name in SMALL:
-            form = "small call"
         elif name in SIZED:
             form = "creation"
         return self._tested(form, node, node.func, *node.args, keywords=node.keywords)
@@ -306,7 +303,7 @@ def _number(node: ast.expr) -> float | None:
     """The number that is written out here, if it is one."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         node = node.operand
-    return node.value if isinstance(node, ast.Constant) and type(node.value) in (int, float) else None
+    return node.value if isinstance(node, ast.Constant) and type(node.value) in (int, float) else None  # type: ignore
 
 
 def _as_value(index: ast.expr) -> ast.expr:

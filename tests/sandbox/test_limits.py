@@ -21,7 +21,8 @@ from policy_fuzzer import Writer, repaired
 from llmwrappers.sandbox.generated_policy import GeneratedPolicy
 from llmwrappers.sandbox.language import MAX_INTEGER, MAX_SIZE, PolicyFault, PolicyRejected
 from llmwrappers.sandbox.limits import BoundedPolicy, _line_of, compile_policy, run_top_level
-from llmwrappers.sandbox.meter import Meter, size_of
+from llmwrappers.sandbox.meter import Meter
+from llmwrappers.sandbox.values import size_of
 
 BOUNDED = [name for name, (expected, _) in HOSTILE.items() if expected == "bounded"]
 SECONDS = 5.0  # for one call; what is hostile takes at most 1 s or so on an idle machine
