@@ -30,7 +30,7 @@ STANDARD = set(sys.stdlib_module_names)
 # Folder -> what it may import beside the standard library; inside a function, the second set too.
 MAY_IMPORT = {
     "llmwrappers": ({"numpy", "gymnasium", "llmwrappers", "llmwrappers.sandbox"}, {"ale_py"}),
-    "llmwrappers/sandbox": ({"numpy", "gymnasium", "llmwrappers.sandbox"}, set()),
+    "llmwrappers/sandbox": ({"numpy", "llmwrappers.sandbox"}, set()),
     "local_llm": (
         {"numpy", "gymnasium", "llmwrappers", "llmwrappers.sandbox", "local_llm"},
         {"torch", "transformers", "accelerate", "huggingface_hub", "llguidance", "json_repair"},

@@ -12,7 +12,7 @@ from gymnasium.wrappers import TransformAction
 
 from llmwrappers.faults import Faults
 from llmwrappers.sandbox.generated_policy import GeneratedPolicy, vet_policy
-from llmwrappers.sandbox.language import PolicyFault, PolicyRejected, _parse
+from llmwrappers.sandbox.language import PolicyFault, PolicyRejected, syntax_tree
 
 # Makes of critical(obs) a policy that answers with numbers alone: is critical (0 or 1), the action, the reward. What is said of
 # a state that is not critical does not matter: LLMs write None, 0.0 or some action there.
@@ -153,7 +153,7 @@ def _as_policy(source: str, space: gym.Space) -> tuple[str, int]:
         raise TypeError(f"a critical function serves Box and Discrete action spaces, got {space}")
     # By itself first: a string or a bracket left open would swallow what follows.
     lines = {}
-    for node in _parse(source).body:
+    for node in syntax_tree(source).body:
         match node:
             case ast.FunctionDef(name=name) | ast.Assign(targets=[ast.Name(id=name)], value=ast.Lambda()):
                 lines[name] = node.lineno

@@ -23,9 +23,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
-from gymnasium.spaces import Box, Discrete
 from numpy.typing import NDArray
 
 from llmwrappers.sandbox.language import PolicyFault, PolicyRejected
@@ -250,11 +248,7 @@ def _end(process: subprocess.Popen, owner: int) -> None:
 
 
 def vet_policy(
-    source: str,
-    observation_space: gym.Space,
-    action_space: gym.Space,
-    isolation: str = "inprocess",
-    env: gym.Env | None = None,
+    source: str, observation_space: Any, action_space: Any, isolation: str = "inprocess", env: Any = None
 ) -> GeneratedPolicy:
     """Returns a policy for play after the check and a probe in a fresh, locked process.
 
@@ -274,6 +268,7 @@ def vet_policy(
         TypeError: spaces that it does not serve
 
     Example:
+        >>> import gymnasium as gym
         >>> env = gym.make("Pendulum-v1")
         >>> policy = vet_policy("def policy(obs):\\n    return [-2.0 * obs[1]]", env.observation_space, env.action_space)
         >>> policy(np.array([1.0, 0.5, 0.0])).tolist()
@@ -285,9 +280,9 @@ def vet_policy(
     """
     if observation_space.shape is None:
         raise TypeError(f"a generated policy needs observations that are arrays, got {observation_space}")
-    if isinstance(action_space, Discrete):
+    if _is_discrete(action_space):
         action_dim: int | tuple[int, ...] = int(action_space.n)
-    elif isinstance(action_space, Box):
+    elif hasattr(action_space, "low"):
         action_dim = action_space.shape if len(action_space.shape) != 1 else action_space.shape[0]
     else:
         raise TypeError(f"a generated policy serves Box and Discrete action spaces, got {action_space}")
@@ -303,11 +298,15 @@ def vet_policy(
     return GeneratedPolicy(source, action_dim, isolation)
 
 
-def _probe(policy: GeneratedPolicy, observation_space: gym.Space, action_space: gym.Space) -> None:
+def _is_discrete(space: Any) -> bool:
+    """Whether a space is Gymnasium's Discrete, which this folder does not import; of the others that have n, none has start."""
+    return hasattr(space, "n") and hasattr(space, "start")
+
+
+def _probe(policy: GeneratedPolicy, observation_space: Any, action_space: Any) -> None:
     """Tries made-up observations."""
     rng = np.random.default_rng(0)
     shape = observation_space.shape
-    assert shape is not None
     made_up = [np.zeros(shape), np.ones(shape)]
     made_up += [scale * rng.standard_normal(shape) for scale in (0.1, 1.0, 10.0, 1e6) for _ in range(PROBED)]
     observations = np.array(made_up)
@@ -323,7 +322,7 @@ def _probe(policy: GeneratedPolicy, observation_space: gym.Space, action_space: 
     again = policy.batch(observations[::-1])[::-1]
     if not np.array_equal(actions[~faults], again[~faults]):
         raise PolicyFault("the same observation gives different actions; policy(obs) must depend on obs alone")
-    if isinstance(action_space, Discrete):
+    if _is_discrete(action_space):
         _require_allowed_actions(actions[~faults])
 
 
@@ -332,18 +331,17 @@ def _require_allowed_actions(actions: NDArray[np.float64]) -> None:
         raise PolicyFault("it must return a 0 or 1 for each action, 1 where it is allowed, and allow one at least")
 
 
-def _play(policy: GeneratedPolicy, env: gym.Env) -> None:
+def _play(policy: GeneratedPolicy, env: Any) -> None:
     """Plays the first steps of an episode."""
     space = env.action_space
     observation, _ = env.reset(seed=0)
     for _ in range(ROLLOUT_STEPS):
         action: Any = policy(observation)
-        if isinstance(space, Box):
-            action = np.clip(action, space.low, space.high).astype(space.dtype)
-        else:
-            assert isinstance(space, Discrete)
+        if _is_discrete(space):
             _require_allowed_actions(action[None])
             action = int(np.flatnonzero(action)[0] + space.start)
+        else:
+            action = np.clip(action, space.low, space.high).astype(space.dtype)
         observation, _, terminated, truncated, _ = env.step(action)
         if terminated or truncated:
             break

@@ -9,114 +9,27 @@ from typing import Any
 
 import numpy as np
 
-from llmwrappers.sandbox.language import (
-    COMPARISONS,
-    DTYPES,
-    MAX_INTEGER,
-    MAX_SIZE,
-    NUMPY,
-    OPERATORS,
-    ROUNDINGS,
-    STRINGS,
-    PolicyFault,
+from llmwrappers.sandbox.language import COMPARISONS, MAX_SIZE, NUMPY, OPERATORS, ROUNDINGS, SMALL, STRINGS, PolicyFault
+from llmwrappers.sandbox.values import (
+    ATOMS,
+    FLOATS,
+    bounded_integer,
+    created_size,
+    rank_of,
+    require_broadcast_fits,
+    require_few_digits,
+    require_key,
+    require_no_cycle,
+    require_numbers,
+    size_of,
+    too_large,
 )
 
-MAX_NESTING = 8
-MAX_KEY = 4
 MAX_WORK = 100_000
 """Units of work in one call: about one for each node of the program that runs inside a loop or a helper function."""
 ELEMENTS_A_UNIT = 100
 MAX_LIGHT = 256
 """An array of more elements makes all later work of the same call count more, in proportion."""
-
-
-def _too_large() -> PolicyFault:
-    return PolicyFault(f"a value has more than {MAX_SIZE} elements, or is nested deeper than {MAX_NESTING}")
-
-
-def _integer(value: Any) -> Any:
-    if type(value) is int and not -MAX_INTEGER <= value <= MAX_INTEGER:
-        raise PolicyFault("an integer exceeds 2**62")
-    return value
-
-
-_ATOMS = frozenset((float, bool, int, type(None), np.float64, np.float32, np.int64, np.int32, np.bool_))
-
-
-def size_of(value: Any, nesting: int = 0) -> int:
-    """The number of elements in a value, lists within lists counted as often as they are met.
-
-    Raises:
-        PolicyFault: more than ``MAX_SIZE``, nested too deep, or an integer that is too large
-    """
-    kind = type(value)
-    if kind in _ATOMS:
-        _integer(value)
-        return 1
-    if kind is np.ndarray:
-        if value.dtype.kind not in "fiub":
-            raise PolicyFault("an array holds something else than real numbers")
-        # An array without elements may still be a long one along another dimension.
-        size = value.size or math.prod(max(length, 1) for length in value.shape)
-        if size > MAX_SIZE:
-            raise _too_large()
-        return size
-    if kind in (list, tuple, dict):
-        if nesting >= MAX_NESTING or len(value) > MAX_SIZE:
-            raise _too_large()
-        total = 1
-        for item in value.values() if kind is dict else value:
-            total += size_of(item, nesting + 1)
-            if total > MAX_SIZE:
-                raise _too_large()
-        return total
-    if kind in (str, range):
-        if len(value) > MAX_SIZE:
-            raise _too_large()
-        return max(1, len(value))
-    if kind is slice or (kind is type and value in DTYPES.values()):
-        return 1
-    if isinstance(value, np.number) and value.dtype.kind in "fiu":
-        return 1
-    raise PolicyFault(f"a {kind.__name__} is none of the values that a policy works with")
-
-
-def _require_no_cycle(container: Any, value: Any) -> None:
-    """Raises if a value that is put into a list or a dict holds it: only Python's collector would free the two."""
-    if value is container:
-        raise PolicyFault("a list or a dict cannot hold itself")
-    if type(value) in (list, tuple, dict):
-        for item in value.values() if type(value) is dict else value:
-            if type(item) in (list, tuple, dict):
-                _require_no_cycle(container, item)
-
-
-def _require_numbers(value: Any) -> None:
-    """Raises if there is something else than numbers, in lists within lists, in what NumPy is given."""
-    if type(value) in (list, tuple):
-        for item in value:
-            if item is None:
-                raise PolicyFault("NumPy's functions take no None in a list")
-            _require_numbers(item)
-    elif type(value) in (str, dict):
-        raise PolicyFault("NumPy's functions take numbers and lists of numbers here")
-
-
-def _require_key(key: Any) -> None:
-    """Raises if a dict would look long for a key: nested tuples can be made that all have the same hash."""
-    for part in key if type(key) is tuple and len(key) <= MAX_KEY else (key,):
-        if type(part) not in _ATOMS and type(part) is not str:
-            raise PolicyFault(f"a key of a dict must be a number, a string, or a tuple of at most {MAX_KEY} of them")
-
-
-def _require_few_digits(digits: Any) -> None:
-    if digits is not None and not -400 < digits < 400:
-        raise PolicyFault("the number of digits to round to is too large")
-
-
-def _rank(value: Any) -> int:
-    """The number of dimensions that NumPy will see, at most."""
-    return value.ndim if type(value) is np.ndarray else MAX_NESTING if type(value) in (list, tuple) else 0
 
 
 class Meter:
@@ -143,52 +56,65 @@ class Meter:
 
     def tested_forms(self) -> dict[str, Callable]:
         """Returns the tested forms by the names that a compiled program calls them by."""
-        # As lists, but where a loop begins with them: nothing then holds an iterator that could be wound into itself.
         lazy: dict[str, Callable] = {
             "map": lambda function, *values: map(function, *map(self._value, values)),
-            "enumerate": lambda values, start=0: enumerate(self._value(values), _integer(operator.index(start))),
+            "enumerate": lambda values, start=0: enumerate(self._value(values), bounded_integer(operator.index(start))),
             "zip": lambda *values, strict=False: zip(*map(self._value, values), strict=strict),
             "reversed": lambda values: reversed(self._value(values)),
         }
         forms: dict[str, Callable] = {
             **{f"lazy {name}": form for name, form in lazy.items()},
+            **{name: lambda *values, f=f, **named: list(f(*values, **named)) for name, f in lazy.items()},
+            **{name: lambda x, function=function: bounded_integer(function(x)) for name, function in ROUNDINGS.items()},
+            **{node.__name__: self._operation(function) for node, function in OPERATORS.items()},
+            **{f"in-place {name}": self._operation(function, in_place=True) for name, function in _IN_PLACE.items()},
+            **{f"comparison {name}": self._operation(function) for name, function in _COMPARISONS.items()},
             "loop": self._loop,
-            "growing loop": self._growing_loop,
-            "lazy loop": self._each,
+            "growing loop": lambda values, work: (self._each if type(values) is list else self._loop)(values, work),
             "entry": self.spend,
             "value": self._value,
             "list": self._list,
-            "index": self._index,
             "item": self._item,
             "slice": slice,
             "setitem": self._setitem,
             "augment": self._augment,
-            "comparison": self._comparison,
+            "comparisons": self._compare,
             "call": self._call,
-            "small call": self._small_call,
+            "flat call": self._flat_call,
             "creation": self._creation,
             "append": self._append,
-            "append of numbers": self._append_numbers,
             "row": self._row,
             "range": self._range,
-            "int": lambda *arguments: _integer(int(*arguments)),
+            "int": lambda *arguments: bounded_integer(int(*arguments)),
             "round": self._round,
-            "pow": lambda base, exponent: self._binary(operator.pow, base, exponent),
+            "pow": self._operation(operator.pow),
             "sum": self._sum,
-            **{name: lambda *values, f=f, **named: list(f(*values, **named)) for name, f in lazy.items()},
-            **{name: lambda x, function=function: _integer(function(x)) for name, function in ROUNDINGS.items()},
         }
-        for node, function in OPERATORS.items():
-            forms[node.__name__] = lambda a, b, function=function: self._binary(function, a, b)
-        for name, function in _IN_PLACE.items():
-            forms[f"in-place {name}"] = lambda a, b, function=function: self._in_place(function, a, b)
         return {f"tested {name}": form for name, form in forms.items()}
+
+    def _operation(self, function: Callable, in_place: bool = False) -> Callable:
+        """An operator, tested: at once where two floats, a float and an array, or two vectors meet, of which nothing grows."""
+        general = self._in_place if in_place else self._binary
+        is_elementwise = function not in (*_SLOW_OPERATORS, *_MATRIX_PRODUCTS, *_CONTAINMENTS)
+
+        def tested(a: Any, b: Any) -> Any:
+            kind_a, kind_b = type(a), type(b)
+            if kind_a in FLOATS and kind_b in FLOATS:
+                return function(a, b)
+            if is_elementwise and (kind_a is np.ndarray or kind_b is np.ndarray):
+                if (kind_a is np.ndarray and kind_b in FLOATS) or (kind_b is np.ndarray and kind_a in FLOATS):
+                    return function(a, b)
+                if kind_a is kind_b and a.ndim == b.ndim == 1:
+                    return function(a, b)
+            return general(function, a, b)
+
+        return tested
 
     def weigh(self, size: int) -> None:
         """Lets all work count more from now on if a value of this many elements is about."""
         if size > MAX_LIGHT:
             if size > MAX_SIZE:
-                raise _too_large()
+                raise too_large()
             self.weight = max(self.weight, size // MAX_LIGHT)
 
     def _pay(self, size: int) -> None:
@@ -208,28 +134,25 @@ class Meter:
         self.weigh(len(values))
         return values
 
-    def _index(self, index: Any) -> Any:
-        """An index of a flat array."""
-        for part in index if type(index) is tuple else (index,):
-            if type(part) in (bool, np.bool_) or (type(part) is np.ndarray and part.ndim == 0 and part.dtype.kind == "b"):
-                raise PolicyFault("an index must be an integer, a slice or a list, not a truth value")
-        return self._value(index)
-
     def _place(self, container: Any, index: Any) -> None:
         """Raises if an index picks more than may be, or is a key that a dict looks long for."""
+        self._value(index)
         if type(container) is dict:
-            _require_key(index)
+            require_key(index)
         if type(container) is not np.ndarray:
-            self._value(index)
             return
-        self._index(index)
         parts = index if type(index) is tuple else (index,)
+        for part in parts:  # a truth value would add a dimension
+            if type(part) in (bool, np.bool_) or (type(part) is np.ndarray and part.ndim == 0 and part.dtype.kind == "b"):
+                raise PolicyFault("an index must be an integer, a slice or a list, not a truth value")
         if shapes := [np.shape(part) for part in parts if type(part) in (np.ndarray, list, tuple)]:
             each = container.size if parts is index else container.size // max(len(container), 1)
             if math.prod(np.broadcast_shapes(*shapes)) * each > 100 * MAX_SIZE:
-                raise _too_large()
+                raise too_large()
 
     def _item(self, container: Any, index: Any) -> Any:
+        if type(index) is int and type(container) in (np.ndarray, list, tuple):
+            return container[index]
         self._place(container, index)
         item = container[index]
         if type(item) is np.ndarray:
@@ -238,15 +161,9 @@ class Meter:
 
     def _loop(self, iterable: Any, work: int) -> Any:
         if not hasattr(iterable, "__len__"):
-            iterable = tuple(iterable)  # a generator ends, because the loops within it are counted
+            return self._each(iterable, work)
         self.spend(len(iterable) * work)
         return iterable
-
-    def _growing_loop(self, iterable: Any, work: int) -> Any:
-        """A loop over a list that may grow while it runs."""
-        if type(iterable) is not list:
-            return self._loop(iterable, work)
-        return self._each(iterable, work)
 
     def _each(self, values: Iterable[Any], work: int) -> Iterator[Any]:
         for value in values:
@@ -255,18 +172,18 @@ class Meter:
 
     @staticmethod
     def _range(*arguments: Any) -> range:
-        result = range(*arguments)
-        if any(abs(bound) > MAX_INTEGER for bound in (result.start, result.stop, result.step)) or len(result) > MAX_SIZE:
-            raise _too_large()
+        result = range(*map(bounded_integer, arguments))
+        if len(result) > MAX_SIZE:
+            raise too_large()
         return result
 
     @staticmethod
     def _round(value: Any, ndigits: Any = None) -> Any:
-        _require_few_digits(ndigits)
-        return _integer(round(value) if ndigits is None else round(value, ndigits))
+        require_few_digits(ndigits)
+        return bounded_integer(round(value) if ndigits is None else round(value, ndigits))
 
     def _sum(self, values: Any, start: Any = 0) -> Any:
-        if type(values) is np.ndarray and values.ndim == 1 and type(start) in _ATOMS:
+        if type(values) is np.ndarray and values.ndim == 1 and type(start) in ATOMS:
             self._pay(size_of(values))
             self.spend(values.size)
             return sum(values, start)
@@ -275,14 +192,17 @@ class Meter:
         return start
 
     def _setitem(self, value: Any, container: Any, index: Any) -> None:
+        if type(container) is np.ndarray and type(index) is int and type(value) in ATOMS:
+            container[index] = value
+            return
         if type(container) is list and type(index) is slice:
             raise PolicyFault("a slice of a list cannot be assigned")
         if type(container) is dict and len(container) >= MAX_SIZE:
-            raise _too_large()
+            raise too_large()
         self._require_own(container)
         self._place(container, index)
         value = self._value(value)
-        _require_no_cycle(container, value)
+        require_no_cycle(container, value)
         container[index] = value
 
     def _augment(self, name: str, container: Any, index: Any, value: Any) -> None:
@@ -297,14 +217,14 @@ class Meter:
             self._require_own(a)
             size_of(b)  # which ends, as the search for a cycle then does
             if b is not a:  # a list may be joined to itself
-                _require_no_cycle(a, b)
+                require_no_cycle(a, b)
         return self._binary(function, a, b)
 
     def _require_own(self, container: Any) -> None:
         if id(container) in self.frozen:
             raise PolicyFault("a list or dict outside functions is changed by them; a policy keeps no state between calls")
 
-    def _comparison(self, names: str, left: Any, *others: Any) -> Any:
+    def _compare(self, names: str, left: Any, *others: Any) -> Any:
         *chain, last = zip(names.split(), (left, *others), others, strict=False)
         for name, a, b in chain:
             if not (result := self._binary(_COMPARISONS[name], a, b)):
@@ -312,40 +232,28 @@ class Meter:
         return self._binary(_COMPARISONS[last[0]], *last[1:])
 
     def _binary(self, function: Callable, a: Any, b: Any) -> Any:
-        if type(a) in _ATOMS and type(b) in _ATOMS:
+        if type(a) in ATOMS and type(b) in ATOMS:
             if function in _POWERS and type(a) is type(b) is int and abs(a) > 1 and b > 62:
                 raise PolicyFault("an integer exceeds 2**62")
             result = function(a, b)
-            return result if type(result) is not int else _integer(result)
+            return result if type(result) is not int else bounded_integer(result)
         size_a, size_b = size_of(a), size_of(b)
         self._pay(size_a + size_b)
         sequences = [value for value in (a, b) if type(value) in (list, tuple, str)]
         if sequences and function in _TIMES and len(sequences) == 1:
             times = b if sequences[0] is a else a
             if isinstance(times, int | np.integer) and int(times) * len(sequences[0]) > MAX_SIZE:
-                raise _too_large()
+                raise too_large()
         if type(a) is str and function in _MODULOS:
             raise PolicyFault("strings cannot be formatted")
         if type(b) is dict and function in _CONTAINMENTS:
-            _require_key(a)
-        if size_a * size_b > MAX_SIZE and max(_rank(a), _rank(b)) > 1 and function not in _CONTAINMENTS:
-            self._broadcast_fits(function, a, b)
+            require_key(a)
+        if size_a * size_b > MAX_SIZE and max(rank_of(a), rank_of(b)) > 1 and function not in _CONTAINMENTS:
+            require_broadcast_fits(a, b, function in _MATRIX_PRODUCTS)
         result = function(a, b)
         size = size_of(result)
         self._pay(10 * size if function in _SLOW_OPERATORS else size)
         return result
-
-    @staticmethod
-    def _broadcast_fits(function: Callable, a: Any, b: Any) -> None:
-        """Raises if the result of an operator on two arrays would be too large."""
-        if type(a) is type(b) and type(a) in (list, tuple):
-            return  # joined or compared, not computed with
-        shape_a, shape_b = np.shape(a), np.shape(b)
-        if function in _MATRIX_PRODUCTS:
-            if size_of(a) * size_of(b) // max((*shape_a[-1:], 1)) > 100 * MAX_SIZE:
-                raise _too_large()
-        elif math.prod(np.broadcast_shapes(shape_a, shape_b)) > MAX_SIZE:
-            raise _too_large()
 
     def _call(self, function: Callable, *arguments: Any, **named: Any) -> Any:
         arguments = tuple(list(value) if type(value).__name__ == "generator" else value for value in arguments)
@@ -354,29 +262,30 @@ class Meter:
         total, product, rank = 0, 1, 0
         for value in (on, *arguments, *named.values()):
             size = size_of(value)
-            total, product, rank = total + size, product * max(size, 1), max(rank, _rank(value))
+            if size > 1024 and function in _CUBIC:
+                raise PolicyFault("matrices of more than 32 x 32 cannot be inverted or solved here")
+            total, product, rank = total + size, product * max(size, 1), max(rank, rank_of(value))
         if product > 100 * MAX_SIZE and (rank > 1 or function in _SQUARING):
-            raise _too_large()
+            raise too_large()
         self._pay(total)
         is_array_method = on is not None and type(on) not in (list, dict)
         if type(on) is list and function.__name__ in ("extend", "insert"):
             self._require_own(on)
-            _require_no_cycle(on, arguments)
+            require_no_cycle(on, arguments)
         elif type(on) is dict and function.__name__ == "get":
-            _require_key(arguments[0])
+            require_key(arguments[0])
         elif function is dict:
             for pair in arguments[0] if arguments and type(arguments[0]) in (list, tuple) else ():
-                _require_key(pair[0])
+                require_key(pair[0])
         elif is_array_method and function.__name__ == "round":
-            _require_few_digits(arguments[0] if arguments else named.get("decimals"))
+            require_few_digits(arguments[0] if arguments else named.get("decimals"))
         elif function in _ROUNDS:
-            _require_few_digits(arguments[1] if len(arguments) > 1 else named.get("decimals"))
+            require_few_digits(arguments[1] if len(arguments) > 1 else named.get("decimals"))
         if is_array_method or function in _NUMPY:
             for value in (*arguments, *named.values()):
                 if type(value) is not str or (_NAMES.get(function), value) not in STRINGS:
-                    _require_numbers(value)
-        if function in _BY_ELEMENT:
-            self.spend(_BY_ELEMENT[function] * total)
+                    require_numbers(value)
+        self.spend(50 if function in _CUBIC else _BY_ELEMENT.get(function, 0) * total)
         result = function(*arguments, **named)
         if type(result) in _VIEWS:
             result = list(result)
@@ -387,77 +296,46 @@ class Meter:
             self.weigh(len(on))
         return result
 
+    def _flat_call(self, function: Callable, *arguments: Any, **named: Any) -> Any:
+        """A call that of numbers and vectors makes a number, or no longer a vector."""
+        on: Any = getattr(function, "__self__", None)
+        for value in (on, *arguments, *named.values()) if type(on) is np.ndarray else (*arguments, *named.values()):
+            if type(value) not in ATOMS and (type(value) is not np.ndarray or value.ndim > 1):
+                return self._call(function, *arguments, **named)
+        return function(*arguments, **named)
+
     def _append(self, append: Callable, item: Any) -> None:
         values = append.__self__  # type: ignore[attr-defined]
         if type(item) in (list, tuple, dict):
             self._value(item)
-            _require_no_cycle(values, item)
-        self._append_numbers(append, item)
-
-    def _append_numbers(self, append: Callable, item: Any) -> None:
-        values = append.__self__  # type: ignore[attr-defined]
+            require_no_cycle(values, item)
         self._require_own(values)
         self.weigh(len(values) + 1)
         self.spend(1)
         append(item)
 
     def _row(self, function: Callable, numbers: Any, *arguments: Any, **named: Any) -> Any:
-        """An array of a list of numbers."""
-        if type(numbers) not in (list, tuple):
-            numbers = list(numbers)
-        if len(numbers) > MAX_SIZE:
-            raise _too_large()
-        self._pay(len(numbers))
+        """An array of one argument, at once if that is a list of a few numbers."""
+        if type(numbers) not in (list, tuple) or len(numbers) > MAX_LIGHT or not ATOMS.issuperset(map(type, numbers)):
+            return self._call(function, numbers, *arguments, **named)
         result = function(numbers, *arguments, **named)
         size_of(result)  # raises if it holds objects
         return result
-
-    def _small_call(self, function: Callable, *arguments: Any, **named: Any) -> Any:
-        if any(size_of(value) > 1024 for value in (*arguments, *named.values())):
-            raise PolicyFault("matrices of more than 32 x 32 cannot be inverted or solved here")
-        self.spend(50)
-        return self._call(function, *arguments, **named)
 
     def _creation(self, function: Callable, *arguments: Any, **named: Any) -> Any:
         """A call whose arguments say how large its result is."""
         for value in (*arguments, *named.values()):
             size_of(value)
-        if not _created_size(function, *arguments, **named) <= MAX_SIZE:
-            raise _too_large()
+        if not created_size(function, *arguments, **named) <= MAX_SIZE:
+            raise too_large()
         return self._call(function, *arguments, **named)
-
-
-def _created_size(function: Callable, *given: Any, **named: Any) -> float:
-    """How many elements a creation makes, at most."""
-    if function is np.select:  # of all that is in the two lists, and the default
-        parts = [*(part for values in given[:2] for part in values), *given[2:], *named.values()]
-        return math.prod(np.broadcast_shapes(*map(np.shape, parts)))
-    first, *others = (*given, *(named.pop(name) for name in ("start", "stop") if name in named))
-
-    def magnitudes(value: Any) -> np.ndarray:
-        return np.abs(np.asarray(value, dtype=np.float64))
-
-    if function is np.arange:
-        numbers = [float(value) for value in (first, *others)]
-        start, stop, step = (0.0, *numbers, 1.0) if len(numbers) == 1 else (*numbers, 1.0)[:3]
-        return abs((stop - start) / float(named.get("step", step)))
-    if function is np.linspace:
-        num = float(magnitudes(named.get("num", others[1] if len(others) > 1 else 50)).max())
-        return num * max(size_of(value) for value in (first, *others, *named.values()))
-    if function in (np.repeat, np.tile, np.broadcast_to):
-        repeats = magnitudes(others[0])
-        return size_of(first) * max(float(repeats.sum()), float(repeats.prod()), 1.0)
-    if function is np.diag:
-        return (size_of(first) + float(magnitudes(others or 0).sum())) ** 2 if _rank(first) != 2 else size_of(first)
-    if function in (np.eye, np.identity):
-        return float(max(magnitudes(value).max() for value in (first, *others) if value is not None)) ** 2
-    return float(np.maximum(magnitudes(first), 1.0).prod())
 
 
 _NUMPY = frozenset(NUMPY.values())
 _NAMES = {function: name for name, function in NUMPY.items()}
 _IN_PLACE = {node.__name__: getattr(operator, f"i{f.__name__.rstrip('_')}") for node, f in OPERATORS.items()}
 _COMPARISONS = {node.__name__: function for node, function in COMPARISONS.items()}
+_COMPARISONS |= {"Is": operator.is_, "IsNot": operator.is_not}
 _VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
 # Units an element of what is not done by NumPy in one go.
 _BY_ELEMENT = {math.fsum: 10, math.dist: 10, np.polyval: 10, min: 1, max: 1, any: 1, all: 1}
@@ -467,5 +345,6 @@ _MODULOS = (operator.mod, operator.imod)
 _TIMES = (operator.mul, operator.imul)
 _MATRIX_PRODUCTS = (operator.matmul, operator.imatmul)
 _CONTAINMENTS = (COMPARISONS[ast.In], COMPARISONS[ast.NotIn])
+_CUBIC = tuple(SMALL.values())
 _ROUNDS = (np.round, np.around)
 _SQUARING = (np.outer, np.convolve, np.polyval)

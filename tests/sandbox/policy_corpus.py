@@ -428,7 +428,7 @@ def policy(obs):
 #: type_parameters: refused
 def policy[T: open("MARKER", "w")](obs):
     return [0.0]
-#: unpacking_into_elements: refused
+#: unpacking_into_elements: bounded
 def policy(obs):
     a = [[1], 2]
     a[0][0], b = 1, 2
@@ -500,9 +500,6 @@ _GENERATED = {
     "deep_else_if": "def policy(obs):\n    if 1: return [1]\n" + "    elif 1: return [1]\n" * 2000 + "    return [0]\n",
     "chain_of_helpers": "".join(f"def f{i}():return f{i - 1}()\n" for i in range(1299, 0, -1))
     + "def f0():return 1\ndef policy(obs):return [f1299()]\n",
-    "slow_to_infer": "def policy(obs):\n"
-    + "".join(f"    x{i} = x{i + 1}\n" for i in range(1900))
-    + "    x1900 = 1.0\n    return [1.0]\n",
     "deep_ifs": "def policy(obs):\n" + "".join(" " * i + "if 1:\n" for i in range(1, 99)) + " " * 99 + "return [0]\n",
 }
 
@@ -1397,6 +1394,9 @@ def _chain(n: int) -> str:
 _HELPERS = "".join(f"def f{i}(x):\n    return f{i - 1}(x) + f{i - 1}(x)\n" for i in range(1, 28))
 _WIDE = "def policy(obs):\n    t = ({})\n    u = ({})\n    v = ({})\n    return [1.0]\n"
 _GENERATED_BOUNDED = {
+    "a_chain_of_names": "def policy(obs):\n"
+    + "".join(f"    x{i} = x{i + 1}\n" for i in range(1900))
+    + "    x1900 = 1.0\n    return [1.0]\n",
     "zips_of_zips": "def policy(obs):\n    a = [1.0]\n"
     + "".join(f"    {x} = zip({', '.join(y * 1000)})\n" for x, y in ("pa", "qp", "rq", "sr"))
     + "    return [0.0]\n",

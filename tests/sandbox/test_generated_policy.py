@@ -465,3 +465,18 @@ def test_the_check_and_the_probe_of_a_candidate_are_quick():
     start = time.perf_counter()
     vet_policy(source, Box(-np.inf, np.inf, (11,)), Box(-1.0, 1.0, (3,)))
     assert time.perf_counter() - start < 10
+
+
+def test_the_sandbox_needs_numpy_alone():
+    code = """
+import sys, types
+sys.modules.update(dict.fromkeys(("gymnasium", "torch", "scipy")))  # None: importing it raises ImportError
+package = types.ModuleType("llmwrappers")
+package.__path__ = ["llmwrappers"]
+sys.modules["llmwrappers"] = package
+import numpy as np
+from llmwrappers.sandbox.generated_policy import GeneratedPolicy
+assert GeneratedPolicy("def policy(obs): return [2 * obs[0]]", 1)(np.ones(1)).tolist() == [2.0]
+"""
+    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (0, "")

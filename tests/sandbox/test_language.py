@@ -9,8 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from policy_corpus import HOSTILE, LEGITIMATE, OUTCOMES
 
+from llmwrappers.sandbox.check import parse_policy
 from llmwrappers.sandbox.generated_policy import GeneratedPolicy, check_policy
-from llmwrappers.sandbox.language import BUILTINS, FUNCTIONS, METHODS, PolicyRejected, parse_policy
+from llmwrappers.sandbox.language import BUILTINS, FUNCTIONS, METHODS, PolicyRejected
 
 REFUSED = [name for name, (expected, _) in HOSTILE.items() if expected == "refused"]
 BOUNDED = [name for name, (expected, _) in HOSTILE.items() if expected == "bounded"]

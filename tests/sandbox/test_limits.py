@@ -16,11 +16,13 @@ from conftest import ROOT
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from policy_corpus import HOSTILE, LEGITIMATE, OUTCOMES, QUIRKS, STATES
-from policy_fuzzer import Writer, play_with_witness, repaired
+from policy_fuzzer import Writer, repaired
 
 from llmwrappers.sandbox.generated_policy import GeneratedPolicy
 from llmwrappers.sandbox.language import MAX_INTEGER, MAX_SIZE, PolicyFault, PolicyRejected
-from llmwrappers.sandbox.limits import BoundedPolicy, Meter, _line_of, _run_top_level, compile_policy, size_of
+from llmwrappers.sandbox.limits import BoundedPolicy, _line_of, compile_policy, run_top_level
+from llmwrappers.sandbox.meter import Meter
+from llmwrappers.sandbox.values import size_of
 
 BOUNDED = [name for name, (expected, _) in HOSTILE.items() if expected == "bounded"]
 SECONDS = 5.0  # for one call; what is hostile takes at most 1 s or so on an idle machine
@@ -129,22 +131,20 @@ def test_a_shipped_policy_gives_what_python_gives(path):
         np.testing.assert_array_equal(policy(observation.copy()), np.asarray(expected(observation.copy()), float))
 
 
-@pytest.mark.parametrize("flat", [True, False], ids=["flat", "general"])
 @pytest.mark.parametrize("name", LEGITIMATE)
-def test_a_legitimate_policy_gives_what_python_gives(name, flat):
+def test_a_legitimate_policy_gives_what_python_gives(name):
     size, _, source = LEGITIMATE[name]
-    policy, meter = _run_top_level(*compile_policy(source, flat))
+    policy, meter = run_top_level(*compile_policy(source))
     expected = python(source)
     for observation in np.random.default_rng(1).standard_normal((20, size)):
         meter.reset(size)
         np.testing.assert_array_equal(policy(observation.copy()), expected(observation.copy()))
 
 
-@pytest.mark.parametrize("flat", [True, False], ids=["flat", "general"])
 @pytest.mark.parametrize("quirk", QUIRKS)
-def test_the_language_means_what_python_means(quirk, flat):
+def test_the_language_means_what_python_means(quirk):
     source = QUIRKS[quirk]
-    policy, meter = _run_top_level(*compile_policy(source, flat))
+    policy, meter = run_top_level(*compile_policy(source))
     meter.reset(3)
     observation = np.array([0.5, -1.25, 3.0])
     assert repr(policy(observation.copy())) == repr(python(source)(observation.copy()))
@@ -173,10 +173,10 @@ def test_what_is_not_done_and_why(expression, message):
 
 @pytest.mark.parametrize("made", ["[0 for i in range(4096)]", "[0] * 4096", "list(map(int, [0] * 4096))"])
 def test_all_work_counts_more_where_a_long_list_is_about(made):
-    policy, meter = _run_top_level(*compile_policy(f"LONG = {made}\ndef policy(obs):\n    return [len(LONG)]\n"))
+    policy, meter = run_top_level(*compile_policy(f"LONG = {made}\ndef policy(obs):\n    return [len(LONG)]\n"))
     meter.reset(3)
     assert meter.weight == 16
-    policy, meter = _run_top_level(*compile_policy(f"def policy(obs):\n    x = {made}\n    return [len(x)]\n"))
+    policy, meter = run_top_level(*compile_policy(f"def policy(obs):\n    x = {made}\n    return [len(x)]\n"))
     meter.reset(3)
     assert meter.weight == 1
     policy(np.zeros(3))
@@ -259,36 +259,10 @@ few = settings(max_examples=25, deadline=None, derandomize=True, suppress_health
 many = settings(few, max_examples=3000)
 
 
-def check_kinds(seed, noise):
-    def play(source):
-        try:
-            return play_with_witness(source, OBSERVATION.copy(), flat=seed % 4 > 0)
-        except PolicyRejected as rejection:
-            return rejection
-
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for _ in attempts(Writer(random.Random(seed), noise).program(), play):
-            pass
-
-
-@few
-@random_programs
-def test_a_value_is_of_the_kind_that_was_inferred_for_it(seed, noise):
-    check_kinds(seed, noise)
-
-
-@pytest.mark.slow
-@many
-@random_programs
-def test_a_value_is_of_the_kind_that_was_inferred_for_it_in_many_programs(seed, noise):
-    check_kinds(seed, noise)
-
-
 def check_call(seed, noise):
     def play(source):
         try:
-            policy, meter = _run_top_level(*compile_policy(source, flat=seed % 4 > 0))
+            policy, meter = run_top_level(*compile_policy(source))
         except PolicyRejected as rejection:
             return rejection
         meter.reset(3)
@@ -328,7 +302,7 @@ def test_a_program_is_refused_or_faults_or_does_what_python_does_in_many_program
     check_call(seed, noise)
 
 
-UNSOUND = {
+ODD = {
     "a tuple of truth values as an index": "z = obs[tuple([True])]",
     "round of a float or array": "x = 3.2 if obs[0] < 9 else obs\n    y = round(x)",
     "a dict out of a reduction": "x = np.max([{0: 3}])\n    y = x[0]",
@@ -345,9 +319,11 @@ UNSOUND = {
 }
 
 
-@pytest.mark.parametrize("program", UNSOUND)
-def test_the_witness_finds_nothing_in_what_was_unsound_once(program):
-    play_with_witness(f"import numpy as np\ndef policy(obs):\n    {UNSOUND[program]}\n    return [0.0]", OBSERVATION.copy())
+@pytest.mark.parametrize("program", ODD)
+def test_what_is_odd_does_what_python_does_or_faults(program):
+    source = f"import numpy as np\ndef policy(obs):\n    {ODD[program]}\n    return [0.0]"
+    with contextlib.suppress(PolicyFault):
+        assert BoundedPolicy(source, 1)(OBSERVATION.copy()).tolist() == python(source)(OBSERVATION.copy())
 
 
 # ------------------------------------------------------------------------------------------------------------- the limits
@@ -385,12 +361,26 @@ def test_a_fault_names_the_line_and_what_happened(body, reason):
     assert reason in fault(body)
 
 
-def test_what_vectors_alone_allow_is_a_fault_elsewhere():
-    policy = BoundedPolicy("def policy(obs):\n    a = obs.copy()\n    a[0], a[1] = a[1], a[0]\n    return a\n", None)
-    assert policy(np.arange(3.0)).tolist() == [1.0, 0.0, 2.0]
-    for _ in range(2):
-        with pytest.raises(PolicyFault, match="no vectors the policy is refused: line 3: an element must be"):
-            policy(np.ones((2, 2)))
+@pytest.mark.parametrize(
+    "assignment",
+    [
+        "a[0], a[1] = 5, 6",
+        "i, a[i] = 2, 7",
+        "a[0], (b, *a[1:]) = 1, (2, 3, 4)",
+        "b = a[1] = 9",
+        "[a[0], b] = a[1], a[0]",
+        "a[0], b = 1",
+    ],
+)
+def test_several_elements_are_assigned_in_the_order_of_python(assignment):
+    """In an array; in a list, whose slices cannot be assigned, a fault may take the place of the answer."""
+    for source in ("np.arange(3.0)", "[0.0, 1.0, 2.0]"):
+        code = f"import numpy as np\ndef policy(obs):\n    a, b = {source}, -1\n    {assignment}\n    return [*a, b]\n"
+        if assignment.endswith("= 1") or ("1:" in assignment and source[0] == "["):
+            with pytest.raises(PolicyFault):
+                BoundedPolicy(code, None)(np.ones(1))
+        else:
+            assert BoundedPolicy(code, None)(np.ones(1)).tolist() == python(code)(np.ones(1))
 
 
 def test_the_work_of_one_call_does_not_count_for_the_next():
