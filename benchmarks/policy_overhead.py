@@ -17,7 +17,7 @@ from machine import describe_machine
 from llmwrappers import GeneratedPolicy, load_prior, priors, vet_policy
 from llmwrappers.priors.measurement import make, play
 
-GOAL = 3.0
+GOAL = 10.0
 
 
 def bare_policy(source: str) -> Callable:

@@ -24,10 +24,11 @@ from cleanrl_scripts.common.errors import UserError, run_script
 from cleanrl_scripts.comparison.curves import Evaluation, curves_of, from_csv, from_runs, keep_curves, merge
 from cleanrl_scripts.comparison.description import describe, description_of, finished_runs, its_turn, record_runs
 from cleanrl_scripts.comparison.report import write_report
-from cleanrl_scripts.comparison.runs import REPOSITORY, in_a_path, parse_arms, parse_seeds, plan
+from cleanrl_scripts.comparison.runs import REPOSITORY, parse_arms, parse_seeds, plan
 from cleanrl_scripts.comparison.tables import markdown
 from cleanrl_scripts.comparison.tracking import from_wandb, track
 from cleanrl_scripts.comparison.training import train
+from llmwrappers.files import folder_name
 
 
 @dataclass
@@ -104,7 +105,7 @@ def compare(args: Args, extra: list[str]) -> tuple[Path, int]:
     asked = {name: getattr(args, name) for name in as_given}
     asked |= {"env_ids": env_ids, "seeds": parse_seeds(args.seeds)}
     asked |= {"arms": parse_arms(args.arms, args.script), "flags": extra}
-    output = Path(args.output or f"comparisons/{Path(args.script).stem}-{in_a_path('_'.join(env_ids))}")
+    output = Path(args.output or f"comparisons/{Path(args.script).stem}-{folder_name('_'.join(env_ids))}")
     external, runs = read_curves(args), plan(asked, output)
     describe(asked, runs, external, output)
     done = {(e.env_id, e.arm, e.seed) for e in curves_of(output)}

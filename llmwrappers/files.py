@@ -1,4 +1,4 @@
-"""write_atomically: a file is the old one or the new one, whatever happens meanwhile."""
+"""write_atomically: a file is the old one or the new one; folder_name: what an environment's is called."""
 
 import os
 from pathlib import Path
@@ -16,3 +16,13 @@ def write_atomically(path: Path, data: bytes | memoryview | str) -> None:
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+def folder_name(env_id: str) -> str:
+    """Returns what a folder or a file of an environment is called.
+
+    Example:
+        >>> folder_name("my_package:mine/MyEnv-v0")
+        'my_package-mine-MyEnv-v0'
+    """
+    return env_id.replace("/", "-").replace(":", "-")

@@ -128,16 +128,6 @@ def exit_status(name: str, run: Callable[[argparse.Namespace], object], args: ar
     return 0
 
 
-def folder_name(env_id: str) -> str:
-    """Returns what the folder of an environment is called.
-
-    Example:
-        >>> folder_name("my_package:mine/MyEnv-v0")
-        'my_package-mine-MyEnv-v0'
-    """
-    return env_id.replace("/", "-").replace(":", "-")
-
-
 def how_to_go_on(args: argparse.Namespace) -> str:
     """Returns what a command that ended early may promise."""
     asks_nothing_twice = args.replay is not None or args.recording == "auto"

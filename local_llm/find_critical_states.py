@@ -40,6 +40,7 @@ import numpy as np
 from llmwrappers import CriticalStates, PolicyRejected, Trajectories
 from llmwrappers.critical_states.guidance import SHIPPED
 from llmwrappers.critical_states.table import spread
+from llmwrappers.files import folder_name
 from llmwrappers.priors.measurement import make
 from local_llm.command import (
     Overwriting,
@@ -49,7 +50,6 @@ from local_llm.command import (
     claim_output,
     command_line,
     exit_status,
-    folder_name,
     make_backend,
     recordings,
     save_text,

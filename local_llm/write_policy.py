@@ -22,6 +22,7 @@ from typing import Any
 import gymnasium as gym
 
 from llmwrappers import PolicyRejected, priors, vet_policy
+from llmwrappers.files import folder_name
 from llmwrappers.priors.measurement import Measurement, choose, make, measure, random_actions
 from local_llm.choose import BUDGET_STEPS, Candidate, Choice, choose_candidate
 from local_llm.command import (
@@ -33,7 +34,6 @@ from local_llm.command import (
     claim_output,
     command_line,
     exit_status,
-    folder_name,
     how_to_go_on,
     make_backend,
     recordings,

@@ -81,6 +81,14 @@ def test_a_file_imports_only_what_its_folder_may(folder, path):
         assert name in STANDARD | anywhere | (lazily if inside_a_function else set()), f"{folder} may not import {name} here"
 
 
+@every_source
+def test_files_can_be_read_in_one_sitting(folder, path):
+    lines = len(path.read_text("utf-8").splitlines())
+    wrapper = path.parent == ROOT / "llmwrappers" / "wrappers"
+    scripts = {"ppo_camel.py", "ppo_ultra.py", "td3_camel.py"}  # an algorithm from top to bottom
+    assert lines <= (250 if wrapper else 450 if path.name in scripts else 350)
+
+
 def test_tests_mirror_the_source():
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         subject, folder = path.stem.removeprefix("test_"), path.parent.relative_to(ROOT / "tests")

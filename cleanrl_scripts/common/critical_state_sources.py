@@ -17,6 +17,7 @@ from cleanrl_scripts.common.moved_states import random_states
 from cleanrl_scripts.common.statemask import statemask
 from llmwrappers import CriticalStates, Trajectories
 from llmwrappers.critical_states.guidance import SHIPPED, Guidance, load_guidance, shipped_tables
+from llmwrappers.files import folder_name
 
 
 @dataclass
@@ -74,7 +75,7 @@ def check_sources(args: SourceArgs) -> None:
 
 def table_folder(args: SourceArgs) -> Path:
     """Where the table of the environment is shipped, its agent and that agent's trajectories."""
-    return SHIPPED / args.env_id.replace("/", "-")
+    return SHIPPED / folder_name(args.env_id)
 
 
 def agent_path(args: SourceArgs) -> Path | None:

@@ -19,7 +19,7 @@ import torch
 
 from cleanrl_scripts.common.arguments import RunArgs
 from cleanrl_scripts.common.errors import UserError
-from llmwrappers.files import write_atomically
+from llmwrappers.files import folder_name, write_atomically
 
 
 @contextlib.contextmanager
@@ -31,7 +31,7 @@ def run_folder(args: RunArgs, arm: str, env: gym.Env, sha256: dict[str, str]) ->
         env: the environment of the run, whose spec is kept
         sha256: the hashes of the files that the run reads, by the argument that names each
     """
-    run_dir = Path(args.resume or Path(args.runs_dir) / f"{file_name(args.env_id)}__{args.exp_name}__{arm}__{args.seed}")
+    run_dir = Path(args.resume or Path(args.runs_dir) / f"{folder_name(args.env_id)}__{args.exp_name}__{arm}__{args.seed}")
     if not args.resume:
         run_dir = run_dir.with_name(f"{run_dir.name}__{int(time.time())}")
         try:
@@ -48,11 +48,6 @@ def run_folder(args: RunArgs, arm: str, env: gym.Env, sha256: dict[str, str]) ->
             f"cannot read or write {error.filename or run_dir}: {error.strerror or error}. What was written before is kept: "
             f"{how_to_resume(run_dir)}"
         ) from None
-
-
-def file_name(env_id: str) -> str:
-    """An environment's id as part of a file's name."""
-    return env_id.replace("/", "-").replace(":", "-")
 
 
 def how_to_resume(run_dir: Path) -> str:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from cleanrl_scripts.common.errors import UserError
 from cleanrl_scripts.comparison.curves import Evaluation, curves_of
-from cleanrl_scripts.comparison.runs import Run, by_name, different, in_a_path, refuse_other_arguments, usual_flags
-from llmwrappers.files import write_atomically
+from cleanrl_scripts.comparison.runs import Run, by_name, different, refuse_other_arguments, usual_flags
+from llmwrappers.files import folder_name, write_atomically
 
 
 @contextlib.contextmanager
@@ -127,7 +127,7 @@ def finished_runs(output: Path) -> list[Run]:
     """All finished runs of a comparison, also those that this command does not name."""
     description, runs = description_of(output), []
     for env_id, arm, seed in itertools.product(*(description[name] for name in ("env_ids", "arms", "seeds"))):
-        folder = output / "runs" / in_a_path(env_id) / arm / str(seed)
+        folder = output / "runs" / folder_name(env_id) / arm / str(seed)
         runs.append(Run(env_id, arm, seed, description["total_timesteps"], folder, Path(description["script"]), ()))
     return [run for run in runs if run.is_finished]
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cleanrl_scripts.common.errors import UserError
+from llmwrappers.files import folder_name
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -67,10 +68,6 @@ class Run:
     @property
     def log(self) -> Path:
         return self.folder / "log.txt"
-
-
-def in_a_path(env_id: str) -> str:
-    return env_id.replace("/", "-").replace(":", "-")
 
 
 def parse_seeds(text: str) -> list[int]:
@@ -162,7 +159,7 @@ def plan(asked: dict, output: Path) -> list[Run]:
     refuse_flags(arms, extra)
     script, runs = find_script(asked["script"]), []
     for seed, env_id, (arm, arm_flags) in itertools.product(asked["seeds"], asked["env_ids"], arms.items()):
-        folder = in_a_path(env_id)
+        folder = folder_name(env_id)
         model = output.absolute() / "experts" / f"{folder}.pt"
         if expert_models is not None:
             model = Path(expert_models.replace("{env_id}", env_id)).absolute()

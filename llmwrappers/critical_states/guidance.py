@@ -15,6 +15,7 @@ import gymnasium as gym
 
 from llmwrappers.critical_states.function import CriticalFunction
 from llmwrappers.critical_states.table import CriticalStates
+from llmwrappers.files import folder_name
 from llmwrappers.sandbox.language import PolicyRejected
 
 Guidance = Callable[[Any], tuple[Any, float] | None]
@@ -62,7 +63,7 @@ def _load(source: Any, env: gym.Env) -> Any:
         if callable(source):
             return source
         raise TypeError(f"critical_states must be a name, a path or a callable, got {source!r} of type {type(source).__name__}")
-    name = os.fspath(source).replace("/", "-")
+    name = folder_name(os.fspath(source))
     if isinstance(source, str) and name in shipped_tables():
         return CriticalStates.load(SHIPPED / name / "table.json")
     path = Path(source)
