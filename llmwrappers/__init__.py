@@ -19,6 +19,7 @@ mask_active                 reset, step bool                         the prior s
 prior_faults                reset, step int                          faults of the prior so far
 executed_action             step        the action space's (float32) what the environment received; the innermost writer wins
 action_overridden           step        bool                         the LLM's action replaced the agent's
+llm_action                  step        the action space's (float32) what the LLM would do in the state acted in, if critical
 critical                    step        bool                         the state acted in was critical
 critical_entry              step        int                          the entry of the (override's) table that it matched, or -1
 llm_reward                  step        float                        the part of the reward that came from the LLM, scaled
