@@ -24,6 +24,7 @@ import torch
 import tyro
 
 from cleanrl_scripts.common.actor_critic import ActorCritic
+from cleanrl_scripts.common.agent_evaluation import evaluate_agent, in_words
 from cleanrl_scripts.common.arguments import check_env_id, check_ranges, resumed_args
 from cleanrl_scripts.common.critical_state_sources import (
     SOURCE_RANGES,
@@ -33,13 +34,13 @@ from cleanrl_scripts.common.critical_state_sources import (
     load_agent,
     load_critical_states,
     matched_info,
+    shipped,
     source_files,
 )
 from cleanrl_scripts.common.distributions import approx_kl
 from cleanrl_scripts.common.entry_table import entry_table
 from cleanrl_scripts.common.environments import make_flat_env, note_endless_episodes
 from cleanrl_scripts.common.errors import UserError, run_script
-from cleanrl_scripts.common.evaluation import evaluate
 from cleanrl_scripts.common.fidelity import fidelity
 from cleanrl_scripts.common.gae import gae
 from cleanrl_scripts.common.guidance_statistics import GuidanceStatistics
@@ -49,8 +50,8 @@ from cleanrl_scripts.common.novelty import Novelty, NoveltyBonus
 from cleanrl_scripts.common.pong_arguments import with_pong_defaults
 from cleanrl_scripts.common.run_folder import checkpoint_of, prepare_torch, run_folder, save_checkpoint, save_torch
 from cleanrl_scripts.common.trajectory_recording import record
-from llmwrappers import CriticalFunction, CriticalStateRewarder, EntryWorth, LLMActionOverride
-from llmwrappers.critical_states.guidance import Guidance, entry_count, shipped_tables
+from llmwrappers import CriticalFunction, CriticalStateRewarder, CriticalStates, EntryWorth, LLMActionOverride
+from llmwrappers.critical_states.guidance import Guidance, entry_count
 from llmwrappers.files import write_atomically
 
 
@@ -65,13 +66,13 @@ class Args(SourceArgs):
     """episodes of the final agent to save beside it, acting as it does while it learns"""
     alpha: float = 0.1
     """weight of the LLM's reward, and of the novelty bonus (0.5 in Pong)"""
-    shaping: Literal["paper", "potential"] = "paper"
+    shaping: Literal["paper", "potential"] = "potential"
     """the LLM's reward as it is, or as a potential, which leaves the optimal policy what it was"""
     control_probability: float = 0.25
     """probability that the agent's own action is played in a critical state, which tells what the LLM's is worth there; entries
     that cost return are disabled. 0: all speak to the end. Only for a, ra and random"""
     imitation_coef: float = 1.0
-    """weight of the log-likelihood of the LLM's actions, played or not, at first. 0: they are not imitated. Only for a, ra, random"""
+    """weight of the log-likelihood of the LLM's actions, played or not, at first. 0: not imitated. Only for a, ra and random"""
     imitation_fraction: float = 0.7
     """the fraction of total_timesteps in which that weight falls to 0"""
     patience_steps: int = 20_000
@@ -127,7 +128,7 @@ def parse_args(argv: list[str] | None = None) -> Args:
         return resumed_args(args, argv, source_files)
     args = with_pong_defaults(args, argv)
     check_ranges(args, RANGES, SOURCE_RANGES)
-    check_env_id(args.env_id, f"tables are shipped for {', '.join(shipped_tables())}")
+    check_env_id(args.env_id, f"agents are shipped for {', '.join(shipped('agent.pt'))}")
     check_sources(args)
     batch = args.num_envs * args.num_steps
     if batch % args.num_minibatches:
@@ -154,7 +155,7 @@ def guide(env: gym.Env, args: Args, guidance: Guidance, novelty: Novelty | None 
         return NoveltyBonus(env, novelty, guidance, args.alpha, args.patience_steps)
     if args.arm in ACTING_ARMS:
         env = LLMActionOverride(env, guidance, **settings, control_probability=args.control_probability)
-    if args.arm in ("r", "ra", "random"):
+    if args.arm in ("r", "ra") or (args.arm == "random" and isinstance(guidance, CriticalStates)):
         env = CriticalStateRewarder(env, guidance, args.alpha, args.shaping, args.gamma, **settings)
     return env
 
@@ -193,7 +194,7 @@ class PPO:
     def collect(self) -> list[tuple[int, dict[str, float]]]:
         """Fills the rollout; returns the metrics of the episodes that ended, and after how many steps of it each did."""
         args, agent = self.args, self.agent
-        finished = []
+        finished, self.metrics = [], {}
         for step in range(args.num_steps):
             self.observations[step] = self.current
             actions, self.values[step] = agent.sample(self.current, self.rng)
@@ -271,7 +272,7 @@ class PPO:
         self.metrics["ultra/advised"] = float(self.advised.mean())
         if self.advised.any():  # a probability on a Discrete space, a density on a Box
             likelihoods = self.log_probs(batch[0][batch[6]], batch[5][batch[6]]).exp()
-            self.metrics["ultra/advised_likelihood"] = float(likelihoods.mean())
+            self.metrics["ultra/advised_likelihood"] = float(likelihoods.mean().detach())
         errors, variance = batch[3] - batch[4], float(batch[3].var(unbiased=False))
         self.metrics["losses/explained_variance"] = 1 - float(errors.var(unbiased=False)) / variance if variance else math.nan
         self.metrics["charts/learning_rate"] = learning_rate
@@ -299,11 +300,11 @@ class PPO:
             value_loss = torch.max(value_loss, (clipped_values - returns).square())
         value_loss = 0.5 * value_loss.mean()
 
-        # Where the LLM has a say, its action becomes more probable, whether it was played or not.
-        imitation_loss = -(policy.log_prob(outputs, agent.log_std, llm_actions) * advised).mean()
-
-        entropy = policy.entropy(outputs, agent.log_std)
-        loss = policy_loss - args.ent_coef * entropy + args.vf_coef * value_loss + self.imitation_coef * imitation_loss
+        entropy, imitation_loss = policy.entropy(outputs, agent.log_std), torch.zeros(())
+        loss = policy_loss - args.ent_coef * entropy + args.vf_coef * value_loss
+        if self.imitation_coef:  # of what the LLM would do, played or not; the noise, which all states share, is left alone
+            imitation_loss = -(policy.log_prob(outputs, agent.log_std.detach(), llm_actions) * advised).mean()
+            loss = loss + self.imitation_coef * imitation_loss
         return loss, policy_loss, value_loss, entropy, imitation_loss, log_ratio
 
 
@@ -335,9 +336,8 @@ def main(argv: list[str] | None = None) -> None:
         if guidance is not None:
             envs = [GuidanceStatistics(guide(env, args, guidance, novelty)) for env in envs]
         if guidance is not None and args.arm in ACTING_ARMS:
-            guided_env = guide(
-                make_flat_env(args), dataclasses.replace(args, patience_steps=0, control_probability=0.0), guidance
-            )
+            always = dataclasses.replace(args, patience_steps=0, control_probability=0.0)
+            guided_env = guide(make_flat_env(args), always, guidance)
         try:
             train(args, PPO(args, envs, agent, rng), guidance, novelty, eval_env, guided_env, run_dir, arm)
         except RuntimeError as error:
@@ -387,14 +387,9 @@ def train(
     with Logger(args, run_dir, arm, total, hardware, checkpoint) as logger:
 
         def evaluate_now() -> dict[str, float]:
-            returned = evaluate(eval_env, agent.act, args.seed, args.eval_episodes, f"step-{global_step}")
-            values, line = {"eval/episodic_return": returned}, f"eval at global_step {global_step}: return {returned:.1f}"
-            if guided_env:
-                guided_env.set_wrapper_attr("counts", (0, 0), force=False)  # code that was given up speaks again
-                values["eval/guided_return"] = guided = evaluate(guided_env, agent.act, args.seed, args.eval_episodes)
-                line += f" of the plain agent, {guided:.1f} with the LLM's actions"
+            values = evaluate_agent(agent, eval_env, guided_env, args, f"step-{global_step}")
             logger.log(global_step, values)
-            logger.print(line)
+            logger.print(f"eval at global_step {global_step}: {in_words(values)}")
             return values
 
         if not checkpoint:
@@ -442,14 +437,11 @@ def train(
             write_atomically(run_dir / "entries.json", json.dumps(entry_table(worth, guidance), indent=1))
             logger.print(str(worth))
         if args.save_model:
-            saved = {"env_id": args.env_id, "global_step": global_step, "agent": agent.state_dict()}
-            save_torch(run_dir / "agent.pt", saved)
+            save_torch(run_dir / "agent.pt", {"env_id": args.env_id, "global_step": global_step, "agent": agent.state_dict()})
             if args.trajectory_episodes:
                 trajectories = record(make_flat_env(args), args.env_id, agent, args.trajectory_episodes, args.seed)
                 trajectories.save(run_dir / "trajectories.npz")
-                logger.print(
-                    f"{len(trajectories)} episodes, mean return {trajectories.returns.mean():.1f}, in trajectories.npz"
-                )
+                logger.print(f"{trajectories} in trajectories.npz")
         logger.write_summary(global_step, summary)
 
 

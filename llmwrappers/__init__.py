@@ -55,7 +55,11 @@ for name, env_id, slots in (
     ("KeyCorridor", "MiniGrid-KeyCorridorS3R3-v0", {"key": 1, "locked door": 1, "closed door": 2, "open door": 1, "ball": 1}),
     ("LockedRoom", "MiniGrid-LockedRoom-v0", {"key": 1, "locked door": 1, "closed door": 2, "open door": 1, "goal": 1}),
     ("MultiRoom", "MiniGrid-MultiRoom-N4-S5-v1", {"closed door": 2, "open door": 1, "goal": 1}),
-    ("ObstructedMaze", "MiniGrid-ObstructedMaze-2Dlh-v0", {"key": 2, "locked door": 2, "closed door": 1, "open door": 1, "ball": 1, "box": 2}),
+    (
+        "ObstructedMaze",
+        "MiniGrid-ObstructedMaze-2Dlh-v0",
+        {"key": 2, "locked door": 2, "closed door": 1, "open door": 1, "ball": 1, "box": 2},
+    ),
 ):
     arguments = {"env_id": env_id, "slots": slots}
     gym.register(f"llmwrappers/{name}-v0", entry_point="llmwrappers.envs.named_grid:make_grid", kwargs=arguments)

@@ -23,6 +23,7 @@ def with_pong_defaults(args: AnyArgs, argv: list[str] | None) -> AnyArgs:
         print(
             "ALE/Pong-v5 is played from its object state here, llmwrappers/PongObjects-v0 (80x80 grid: llmwrappers/PongGrid-v0)"
         )
-    args = tyro.cli(type(args), args=argv, default=dataclasses.replace(type(args)(), **PONG))
+    defaults = dataclasses.replace(type(args)(), **PONG)  # pyright: ignore[reportCallIssue]
+    args = tyro.cli(type(args), args=argv, default=defaults)
     args.env_id = args.env_id.replace("ALE/Pong-v5", "llmwrappers/PongObjects-v0")
     return args

@@ -44,8 +44,8 @@ class CriticalFunction:
     The code defines ``critical(obs) -> (is_critical, action, reward)``, with a list, an array or (for one entry) a number as
     the action on a Box, an int on a Discrete space. It is checked and contained as every policy (see GeneratedPolicy).
 
-    Each ``return`` in ``critical`` is an entry, numbered from 0 in the order of the text: what EntryWorth judges. ``lines`` has the
-    line of each.
+    Each ``return`` in ``critical`` is an entry, numbered from 0 in the order of the text: what EntryWorth judges. ``lines`` has
+    the line of each.
 
     An action on a Box is clipped into it. Code that raises, works for too long, or returns another shape, NaN, Inf, a reward
     outside [-1, 1] or an action that is not in a Discrete space has made a fault: nothing is critical at that observation, the
@@ -156,7 +156,7 @@ def vet_critical_function(source: str, env: gym.Env, isolation: str = "inprocess
 
 
 def _as_policy(source: str, space: gym.Space) -> tuple[str, int, list[int]]:
-    """Returns the program with a ``policy`` that answers for ``critical``, how many numbers that returns, and entries' lines."""
+    """Returns a program whose ``policy`` answers for ``critical``, how many numbers it returns, and the entries' lines."""
     if isinstance(space, Discrete):
         action_size = 1
         also = ALSO_DISCRETE.format(low=int(space.start), high=int(space.start + space.n - 1))

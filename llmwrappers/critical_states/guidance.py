@@ -96,8 +96,8 @@ class GuidanceLookup:
     """Asks the guidance once for each observation, and counts the steps taken in critical states.
 
     Each wrapper that uses guidance holds one; ``entry`` and ``advice`` are about the latest observation. An entry is the index
-    of a table's state or of a return of the LLM's code, -1 where nothing is critical; any other callable has one entry, 0. Where
-    an entry is ``disabled`` nothing is critical: its states do not go to another entry, which was not written for them.
+    of a table's state or of a return of the LLM's code, -1 where nothing is critical; any other callable has one entry, 0.
+    Where an entry is ``disabled`` nothing is critical: its states do not go to another, which was not written for them.
     """
 
     def __init__(self, source: Any, env: gym.Env, info_key: str | None, patience_steps: int):

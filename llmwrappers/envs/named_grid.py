@@ -22,8 +22,8 @@ FREE = ("free cells ahead", "free cells to the right", "free cells behind", "fre
 class NamedGrid(gym.ObservationWrapper, RecordConstructorArgs):
     """Observes a MiniGrid as named numbers: the agent, what it carries and faces, and where everything else lies from it.
 
-    The whole grid is known, walls only as far as the agent could walk in a straight line. The observation is a float32 vector of
-    whole numbers, whose names are in ``names``::
+    The whole grid is known, walls only as far as the agent could walk in a straight line. The observation is a float32 vector
+    of whole numbers, whose names are in ``names``::
 
         x, y                         column and row of the agent's cell; y grows downwards
         heading x, heading y         (1, 0) right, (0, 1) down, (-1, 0) left, (0, -1) up
@@ -65,7 +65,8 @@ class NamedGrid(gym.ObservationWrapper, RecordConstructorArgs):
         gym.ObservationWrapper.__init__(self, env)
         self.slots = dict(slots)
         self.names = [*AGENT, *FREE]
-        size = max(env.unwrapped.width, env.unwrapped.height)
+        base: Any = env.unwrapped
+        size = max(base.width, base.height)
         low, high = [0, 0, -1, -1, 0, 0, 0, 0, 0, 0, 0], [size, size, 1, 1, len(CARRIED), len(COLOURS), len(KINDS), *[size] * 4]
         for kind, count in self.slots.items():
             for i in range(1, count + 1):

@@ -29,7 +29,7 @@ class LLMActionOverride(GuidedWrapper, RecordConstructorArgs):
     Info:
         ``executed_action``: step, the action that the environment received; that of a wrapper below, if it wrote one
         ``action_overridden``: step, bool, the LLM's action replaced the agent's
-        ``llm_action``: step, what the LLM would do in the state acted in, played or not; the executed action where it has no say
+        ``llm_action``: step, what the LLM would do in the state acted in, played or not; what was executed where it has no say
         ``critical``: step, bool, the state acted in was critical, here or in a CriticalStateRewarder below
         ``critical_entry``: step, int, the entry of the table that it matched, 0 of guidance that is no table; -1 for none
 
