@@ -240,6 +240,7 @@ class PPO:
         advantages /= self.agent.returns.inverse_std
         for place in zip(*np.nonzero(self.entries >= 0), strict=True):
             worth.record(int(self.entries[place]), bool(self.overridden[place]), float(advantages[place]))
+        self.advised &= np.array(worth.estimates)[self.entries] > 0  # what does not pay is not imitated
         for name, where in (("played", self.overridden), ("withheld", (self.entries >= 0) & ~self.overridden)):
             if where.any():
                 self.metrics[f"ultra/advantage_{name}"] = float(advantages[where].mean())

@@ -50,19 +50,24 @@ __version__ = "0.1.0"
 gym.register("llmwrappers/PolicyWriting-v0", entry_point="local_llm.policy_writing:PolicyWriting", order_enforce=True)
 gym.register("llmwrappers/PongGrid-v0", entry_point="llmwrappers.envs.pong:PongGrid", max_episode_steps=27_000)
 gym.register("llmwrappers/PongObjects-v0", entry_point="llmwrappers.envs.pong:PongObjects", max_episode_steps=27_000)
-for name, env_id, slots in (
-    ("DoorKey", "MiniGrid-DoorKey-8x8-v0", {"key": 1, "locked door": 1, "closed door": 1, "open door": 1, "goal": 1}),
-    ("KeyCorridor", "MiniGrid-KeyCorridorS3R3-v0", {"key": 1, "locked door": 1, "closed door": 2, "open door": 1, "ball": 1}),
-    ("LockedRoom", "MiniGrid-LockedRoom-v0", {"key": 1, "locked door": 1, "closed door": 2, "open door": 1, "goal": 1}),
-    ("MultiRoom", "MiniGrid-MultiRoom-N4-S5-v1", {"closed door": 2, "open door": 1, "goal": 1}),
+for name, env_id, steps, slots in (
+    ("DoorKey", "DoorKey-8x8-v0", 640, {"key": 1, "locked door": 1, "closed door": 1, "open door": 1, "goal": 1}),
+    ("KeyCorridor", "KeyCorridorS3R3-v0", 270, {"key": 1, "locked door": 1, "closed door": 2, "open door": 1, "ball": 1}),
+    ("LockedRoom", "LockedRoom-v0", 190, {"key": 1, "locked door": 1, "closed door": 2, "open door": 1, "goal": 1}),
+    ("MultiRoom", "MultiRoom-N4-S5-v1", 80, {"closed door": 2, "open door": 1, "goal": 1}),
     (
         "ObstructedMaze",
-        "MiniGrid-ObstructedMaze-2Dlh-v0",
-        {"key": 2, "locked door": 2, "closed door": 1, "open door": 1, "ball": 1, "box": 2},
+        "ObstructedMaze-2Dlh-v0",
+        576,
+        dict.fromkeys(("key", "locked door", "box"), 2) | dict.fromkeys(("closed door", "open door", "ball"), 1),
     ),
 ):
-    arguments = {"env_id": env_id, "slots": slots}
-    gym.register(f"llmwrappers/{name}-v0", entry_point="llmwrappers.envs.named_grid:make_grid", kwargs=arguments)
+    gym.register(
+        f"llmwrappers/{name}-v0",
+        entry_point="llmwrappers.envs.named_grid:make_grid",
+        max_episode_steps=steps,
+        kwargs={"env_id": f"MiniGrid-{env_id}", "slots": slots},
+    )
 
 __all__ = [
     "ActionBoundsObservation",

@@ -456,6 +456,55 @@ def test_without_withholding_nothing_is_told_of_entries(train, pretrained):
     assert rates == pytest.approx(0.75, abs=0.1)
 
 
+# ------------------------------------------------------------------------------------------------ a stuck agent
+
+
+class Lever(gym.Env):
+    """A corridor with a lever 24 steps to the right, worth 1, and a door 4 steps to the left, worth 0.1; 40 steps an episode.
+
+    Random actions find the lever in about one episode of 10 000, and before it the door in most.
+    """
+
+    def __init__(self):
+        self.action_space, self.observation_space = Discrete(3), Box(-1.0, 1.0, (1,))
+
+    def _observe(self):
+        return np.array([self.x / 24], np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.x = self.t = 0
+        return self._observe(), {}
+
+    def step(self, action):
+        self.x, self.t = self.x + int(action) - 1, self.t + 1
+        reward = 1.0 if self.x == 24 else 0.1 if self.x == -4 else 0.0
+        return self._observe(), reward, reward > 0, self.t == 40, {}
+
+
+gym.register("llmwrappers-tests/Lever-v0", entry_point=Lever)
+RIGHT, STAY = (f"def critical(obs):\n    return True, {action}, 0.0\n" for action in (2, 1))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "low", "high"),
+    [
+        (("--arm", "none"), RIGHT, 0.08, 0.12),  # it learns to leave by the door
+        (("--arm", "a"), RIGHT, 0.95, 1.0),
+        (("--arm", "a"), STAY, 0.08, 0.12),  # what is wrong costs no more than time
+        (("--arm", "random"), RIGHT, 0.08, 0.12),
+    ],
+)
+def test_a_stuck_agent_is_led_on_by_what_is_right_and_not_harmed_by_what_is_wrong(train, tmp_path, arguments, code, low, high):
+    (tmp_path / "critical.py").write_text(code)
+    run_dir = train(
+        *("--env-id", "llmwrappers-tests/Lever-v0", "--agent", "none", "--critical-states", str(tmp_path), *arguments),
+        *("--num-steps", "1024", "--num-minibatches", "16", "--update-epochs", "10", "--learning-rate", "1e-3"),
+        *("--total-timesteps", "30720", "--eval-every", "30720", "--eval-episodes", "20", "--no-save-model"),
+    )
+    assert low <= json.loads((run_dir / "summary.json").read_text())["eval/episodic_return"] <= high
+
+
 # ------------------------------------------------------------------------------------------------ the arms
 
 
