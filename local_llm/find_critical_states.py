@@ -5,12 +5,16 @@
     python -m local_llm.find_critical_states --trajectories trajectories.npz                # a model on this machine
     python -m local_llm.find_critical_states --trajectories trajectories.npz --server http://localhost:11434/v1
     python -m local_llm.find_critical_states --trajectories trajectories.npz --rounds 2     # tries the table, asks again
+    python -m local_llm.find_critical_states --trajectories trajectories.npz --ask code     # of a stuck agent: code alone
     python -m local_llm.find_critical_states --replay                                       # rebuilds the shipped tables
 
 The model is asked four times, each time with one prompt that needs no other (``prompts/ultra_*.md``): for the critical states,
 for the actions, for the rewards, and for a Python function that generalises them. The output folder has the form of a shipped
 table (prompt-*.txt, reply-*.md, table.json, critical.py, provenance.json) and is one:
 ``LLMActionOverride(env, critical_states="tables/Hopper-v4")``. Beside it: ledger.json.
+
+With ``--ask code`` it is asked once, for a function that leads a stuck agent on, also in states that no episode shows
+(``prompts/ultra_function.md``). The folder then holds no table. ``--prompts-only`` writes the first prompt and ends.
 
 With ``--rounds 2`` the agent, whose agent.pt lies beside its trajectories, goes on learning with that table for a while. Then
 the model is shown what each entry was worth and what the agent does now, and answers for a second table. The first one is kept
@@ -64,7 +68,7 @@ from local_llm.reply_text import ExtractionError
 from local_llm.trial import Trial, read_trial, try_by_training
 
 TABLES = Path("tables")
-FIRST_PROMPT = "prompt-states.txt"
+FIRST_PROMPTS = {"all": "prompt-states.txt", "code": "prompt-function.txt"}
 
 
 def find_critical_states(
@@ -76,8 +80,10 @@ def find_critical_states(
     settings: Settings | None = None,
     command: str = "find_critical_states(...)",
     try_table: Callable[[Path], Trial] | None = None,
-) -> CriticalStates:
+) -> CriticalStates | None:
     """Returns the table of critical states that a model finds; writes it, the code and all that they rest on to a folder.
+
+    None where code alone is asked for (``settings.ask``).
 
     The first ``settings.episodes`` episodes are shown to the model and make the table; on the others its tolerance is set, so
     that the share ``settings.hit_rate`` of their steps matches.
@@ -111,6 +117,10 @@ def find_critical_states(
         "exchanges": finder.exchanges,
         **circumstances(backend, sampling, command),
     }
+    if settings.ask == "code":
+        _keep_code(facts, folder, *finder.write_function(env))
+        print(f"\n{finder.metered.ledger}")
+        return None
     table = _make_table(finder, finder.states(), [], env, facts)
     if try_table:
         for name in ("table.json", "critical.py"):
@@ -168,16 +178,19 @@ def _make_table(finder: Finder, cases: list[Case], old: list[tuple], env: gym.En
     try:
         if shown.observations.ndim != 2:
             raise PolicyRejected(None, "not asked for: the observations are no vectors")
-        source, hit_rate = finder.write_code(cases, env)
+        _keep_code(facts, folder, *finder.write_code(cases, env))
     except (ExtractionError, PolicyRejected) as error:
         facts["code"] = {"refused": str(error)}
         print(f"code: none, the table stands without it: {error}", flush=True)
-    else:
-        save_text(folder / "critical.py", source)
-        facts["code"] = {"critical_sha256": sha256(folder / "critical.py"), "hit_rate": hit_rate}
-        print(f"code: checked and probed, {hit_rate:.1%} of the held-out steps are critical", flush=True)
-    write_json(folder / "provenance.json", facts)
+        write_json(folder / "provenance.json", facts)
     return table
+
+
+def _keep_code(facts: dict[str, Any], folder: Path, source: str, hit_rate: float) -> None:
+    save_text(folder / "critical.py", source)
+    facts["code"] = {"critical_sha256": sha256(folder / "critical.py"), "hit_rate": hit_rate}
+    print(f"code: checked and probed, {hit_rate:.1%} of the held-out steps are critical", flush=True)
+    write_json(folder / "provenance.json", facts)
 
 
 def _of_first_round(path: Path) -> Path:
@@ -213,8 +226,9 @@ def rebuild(folder: Path, output: Path) -> None:
     except UNREADABLE as error:
         raise UserError(f"{folder} holds no table that can be rebuilt: {type(error).__name__}: {error}") from error
     trajectories, env = Trajectories.load(folder / "trajectories.npz"), make(env_id)
-    claim_output(output, Episodes(trajectories, env, settings).states_prompt(), folder, FIRST_PROMPT, "critical states")
-    backend = Overwriting(Recorded(None, folder, "replay"), output, FIRST_PROMPT)
+    first = FIRST_PROMPTS[settings.ask]
+    claim_output(output, Episodes(trajectories, env, settings).first_prompt(), folder, first, "critical states")
+    backend = Overwriting(Recorded(None, folder, "replay"), output, first)
     recorded = (lambda _: read_trial(folder / "entries.json", folder / "trajectories-2.npz")) if settings.rounds == 2 else None
     find_critical_states(trajectories, env, backend, sampling, output, settings, f"rebuilt from {folder}", recorded)
     env.close()
@@ -255,14 +269,23 @@ def run(args: argparse.Namespace) -> None:
             seed=args.seed,
             timesteps=args.settings.round_timesteps,
         )
-    prompt = Episodes(trajectories, env, args.settings).states_prompt()
-    claim_output(output, prompt, recordings(args), FIRST_PROMPT, "critical states")
-    backend = Overwriting(make_backend(args), output, FIRST_PROMPT)
+    prompt, first = Episodes(trajectories, env, args.settings).first_prompt(), FIRST_PROMPTS[args.settings.ask]
+    claim_output(output, prompt, recordings(args), first, "critical states")
+    if args.prompts_only:
+        output.mkdir(parents=True, exist_ok=True)
+        save_text(output / first, prompt)
+        print(f"prompt: {output / first}")
+        return
+    backend = Overwriting(make_backend(args), output, first)
     command = command_line("local_llm.find_critical_states", args.argv)
     find_critical_states(trajectories, env, backend, args.sampling, output, args.settings, command, try_table)
     env.close()
-    print(f"\ntable: {output / 'table.json'}")
-    print(f"use it: python cleanrl_scripts/ppo_ultra.py --env-id {args.env_id} --critical-states {output}")
+    guidance = "code" if (output / "critical.py").is_file() else "table"
+    agent = args.trajectories.with_name("agent.pt")
+    print(
+        f"\nuse it: python cleanrl_scripts/ppo_ultra.py --env-id {args.env_id} --agent {agent if agent.is_file() else 'none'} "
+        f"--arm a --guidance {guidance} --critical-states {output}"
+    )
 
 
 def rebuilt(args: argparse.Namespace) -> list[Path]:
@@ -272,7 +295,7 @@ def rebuilt(args: argparse.Namespace) -> list[Path]:
     if args.replay != Path():
         return [args.replay]
     name = args.env_id and folder_name(args.env_id)
-    folders = sorted(path.parent for path in SHIPPED.glob("*/table.json") if name in (None, path.parent.name))
+    folders = sorted(path.parent for path in SHIPPED.glob("*/critical.py") if name in (None, path.parent.name))
     if not folders:
         raise UserError(f"--replay: no table is shipped{f' for {args.env_id}' if name else ''}")
     if args.output and len(folders) > 1:
@@ -301,6 +324,8 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--rounds", type=int, default=Settings.rounds, help="2: tries the table on agent.pt beside FILE, and asks again"
     )
+    parser.add_argument("--ask", choices=("all", "code"), default=Settings.ask, help="code: for a function alone, once")
+    parser.add_argument("--prompts-only", action="store_true", help="writes the first prompt to the folder, and ends")
     parser.add_argument("--round-timesteps", metavar="N", type=int, default=Settings.round_timesteps, help="of that trial")
     parser.add_argument("--seed", type=int, default=0, help="of the replies, and of the trial")
     add_model_options(parser, shipped="those that are shipped; without --trajectories, rebuild that table, or all of them")

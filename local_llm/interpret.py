@@ -19,6 +19,8 @@ CHARACTERS_PER_TOKEN = 3
 # A wider observation shows so many entries in each line; the others are named where they are unusual.
 MOST_COLUMNS = 12
 MOST_REMARKS = 4
+# A number that changes in no greater share of all steps hardly ever changes.
+RARE_CHANGE = 0.05
 # How the lines of an episode are shared out: evenly, to what came before its end and rare rewards, to what is unusual.
 EVENLY, BEFORE_EVENTS, UNUSUAL = 0.2, 0.5, 0.3
 # Rare rewards of an episode that it is told of how they came about.
@@ -37,6 +39,8 @@ class Interpreter:
     Args:
         facts: of the environment, as ``load_facts`` gives them; without, an entry is called ``observation[3]``
         trajectories: the episodes; observations are vectors or Pong's grids
+        every_number: a line of an episode shows every entry that is a single number, and steps in which a number changes that
+            hardly ever does (what is carried, a door) come first among those that are shown
 
     Raises:
         ValueError: observations of another shape, or of another size than that of the facts
@@ -60,7 +64,7 @@ class Interpreter:
         * v0.1.0 - added
     """
 
-    def __init__(self, facts: Facts | None, trajectories: Trajectories):
+    def __init__(self, facts: Facts | None, trajectories: Trajectories, every_number: bool = False):
         shape = trajectories.observations.shape[1:]
         self._is_grid = shape == PONG_GRID_SHAPE
         self._is_pong = self._is_grid or trajectories.env_id == PONG
@@ -82,7 +86,13 @@ class Interpreter:
             raise ValueError(f"the facts describe observations of {self._entries[-1].index.stop} numbers, got {size}")
         starts = [trajectories.episode(i).start for i in range(len(trajectories))]
         self._usual = Usual(self._entries, self._states, starts)
-        self._columns = self._choose_columns()
+        single = [entry.index[0] for entry in self._entries if len(entry.index) == 1]
+        self._columns = single if every_number else self._choose_columns()
+        # How rare each step's rarest change is, as the share of steps in which that number changes; 1 where none is rare.
+        changed = np.diff(self._states, axis=0, prepend=self._states[:1]) != 0
+        changed[starts] = False
+        share = np.where(changed.mean(axis=0) <= RARE_CHANGE, changed.mean(axis=0), 1.0)
+        self._rarity = np.where(changed, share, 1.0).min(axis=1) if every_number else np.ones(len(changed))
         rewards = trajectories.rewards.astype(np.float64)
         self._reward_decimals = max(2, decimals_of(float(np.ptp(rewards))))
         self._usual_rewards, self._median_reward = np.quantile(rewards, USUAL), np.median(rewards)
@@ -198,9 +208,7 @@ class Interpreter:
         first = f"Episode {index}: {len(lines)} steps, return {short_number(to_come[0], self._reward_decimals - 1)}; "
         first += self._why_it_ended(final) if terminated else "it was truncated, not terminated."
         always = {0, *range(len(lines))[-3 if terminated else -1 :]}
-        interest = self._interest(steps, unusual, terminated)
-        interest[list(always)] = 0
-        interest /= max(interest.sum(), 1e-12)
+        most = token_budget * CHARACTERS_PER_TOKEN
 
         def text(shares: int) -> str:
             body, before = [], -1
@@ -211,12 +219,20 @@ class Interpreter:
                 before = i
             return "\n".join([first, *body, f"after it: {self._numbers(final)}"])
 
-        most = token_budget * CHARACTERS_PER_TOKEN
+        interest = np.zeros(len(lines))
         if len(text(0)) > most:
             needed = math.ceil(len(text(0)) / CHARACTERS_PER_TOKEN)
             raise ValueError(f"token_budget must be at least {needed} for episode {index}, got {token_budget!r}")
         if len(whole := text(-1)) <= most:
             return whole
+        rarity = self._rarity[steps]
+        for i in np.argsort(rarity, kind="stable")[: int((rarity < 1).sum())].tolist():
+            if len(text(0)) > most / 2:
+                break
+            always |= {i}
+        interest = self._interest(steps, unusual, terminated)
+        interest[list(always)] = 0
+        interest /= max(interest.sum(), 1e-12)
         # More shares do not always mean a longer text: the search keeps to what it has seen fit.
         fits, too_many = 0, 2 * len(lines) + 1
         while too_many - fits > 1:
