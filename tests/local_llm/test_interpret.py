@@ -413,3 +413,14 @@ def test_pongs_grids_are_described_as_its_objects():
     assert "Note: The game is Pong" in legend
     assert "5 own paddle y [cells]" in legend
     assert re.search(r"^step 4: ball \(50.5, 45\) v \(2, 1\)", interpreter.episode(0, 2000), re.MULTILINE)
+
+
+def test_every_number_is_shown_and_what_hardly_ever_changes_first():
+    """A key picked up at step 57 of 400, and a number that changes at every step."""
+    states = np.random.default_rng(0).integers(0, 9, (400, 30)).astype(float)
+    states[:, 29] = np.arange(400) >= 57
+    few, all_ = (Interpreter(None, episodes("Key-v0", states), every_number=every) for every in (False, True))
+    line = re.search(r"step 57: (.*?) \|", all_.episode(0, 1500))
+    assert line is not None
+    assert line[1].split() == [f"{int(number)}" for number in states[57]]
+    assert len(re.search(r"step 0: (.*?) \|", few.episode(0, 1500))[1].split()) == 12
