@@ -411,10 +411,14 @@ def test_advantages_that_tell_of_worth_are_of_the_environments_own_reward(ppo_ul
     ppo.collect()
 
     class Told(list):
+        estimates = (0.5, -0.5, math.nan)
+
         def record(self, *step):
             self.append(step)
 
     ppo.tell(told := Told())
+    assert (ppo.advised == (ppo.entries == 0)).all()  # what does not pay is not imitated
+    assert ppo.advised.any()
     unit = float(agent.returns.inverse_std)
     assert len(told) == 64
     for step, (entry, fired, advantage) in enumerate(told):
