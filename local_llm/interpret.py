@@ -70,10 +70,8 @@ class Interpreter:
         self._is_pong = self._is_grid or trajectories.env_id == PONG
         if not self._is_grid and len(shape) != 1:
             raise ValueError(f"observations must be vectors or Pong's grids {PONG_GRID_SHAPE}, got the shape {shape}")
-        self._notes = []
         if self._is_grid and facts is None:
             facts = serving(PONG)[0][1]
-            self._notes = facts.notes
         self.facts, self.trajectories = facts, trajectories
         self._states = np.array([self._vector(observation) for observation in trajectories.observations])
         size = self._states.shape[1]
@@ -153,7 +151,6 @@ class Interpreter:
             unit = f" [{entry.unit}]" if entry.unit != "1" else ""
             bounds = "" if entry.low is None else f", {short_number(entry.low, 3)} to {short_number(entry.high or 0.0, 3)}"
             lines.append(f"{entry.index[0]} {entry.name}{unit}{bounds}: {entry.meaning}")
-        lines += [f"Note: {note}" for note in self._notes]
         return "\n".join([*lines, *self._how_to_read()])
 
     def _how_to_read(self) -> list[str]:

@@ -96,6 +96,7 @@ class Finder:
     backend: Backend
     sampling: Sampling
     folder: Path
+    recorded: Path | None = None  # a folder whose prompts are asked as they are there, whatever today's would be
     exchanges: list[dict[str, Any]] = field(default_factory=list)
     sieves: list[Sieve] = field(default_factory=list)
     suffix: str = ""  # of the names of a later round's prompts and replies
@@ -226,6 +227,11 @@ class Finder:
         for retry in range(MOST_RETRIES + 1):
             stem = f"{name}{self.suffix}-retry-{retry}" if retry else f"{name}{self.suffix}"
             prompt_path, reply_path = self.folder / f"prompt-{stem}.txt", self.folder / f"reply-{stem}.md"
+            if self.recorded and (old := self.recorded / prompt_path.name).is_file():
+                asked_then = old.read_bytes().decode("utf-8")
+                if asked_then != asked:
+                    print(f"{prompt_path.name} is asked as it was; today it would be worded otherwise", flush=True)
+                asked = asked_then
             save_text(prompt_path, asked)
             (reply,) = self.metered.ask([{"role": "user", "content": asked}], 1, self.sampling, schema)
             save_text(reply_path, reply.text)

@@ -33,11 +33,13 @@ from scripted import (
 
 from llmwrappers import CriticalStates, LLMActionOverride, Trajectories
 from llmwrappers.critical_states.function import CriticalFunction
+from local_llm import episode_prompts
 from local_llm import find_critical_states as command
 from local_llm.episode_prompts import Episodes
 from local_llm.find_critical_states import find_critical_states, main
 from local_llm.models.recorded import Recorded
 from local_llm.models.reply import ModelError, Sampling
+from local_llm.render import fill_file
 from local_llm.reply_text import ExtractionError
 from local_llm.trial import Trial
 
@@ -176,6 +178,15 @@ class TestReplay:
         assert "is where the recorded replies are" in capsys.readouterr().err
         assert main(["--replay", "again", "--output", "third"]) == 0
         self.same(folder, tmp_path / "third")
+
+    def test_prompts_that_are_worded_otherwise_today_are_asked_as_they_were(self, folder, tmp_path, monkeypatch, capsys):
+        monkeypatch.setattr(episode_prompts, "fill_file", lambda name, values: f"Be brief.\n{fill_file(name, values)}")
+        assert main(["--replay", str(folder), "--output", "again"]) == 0
+        self.same(folder, tmp_path / "again")
+        assert "prompt-code-retry-1.txt is asked as it was; today it would be worded otherwise" in capsys.readouterr().out
+        shutil.copy(folder / "trajectories.npz", "mine.npz")
+        assert main(["--trajectories", "mine.npz", "--replay", str(folder), *OPTIONS, "--output", "out"]) == 1
+        assert "+Be brief." in capsys.readouterr().err  # new episodes deserve the new prompt
 
     def test_replay_alone_rebuilds_all_that_is_shipped(self, folder, tmp_path, monkeypatch, capsys):
         monkeypatch.setattr(command, "SHIPPED", folder.parent)

@@ -410,7 +410,6 @@ def test_pongs_grids_are_described_as_its_objects():
     )
     assert interpreter.action(3).startswith("3 (LEFT: ")
     legend = interpreter.legend()
-    assert "Note: The game is Pong" in legend
     assert "5 own paddle y [cells]" in legend
     assert re.search(r"^step 4: ball \(50.5, 45\) v \(2, 1\)", interpreter.episode(0, 2000), re.MULTILINE)
 
