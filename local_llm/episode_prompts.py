@@ -97,8 +97,7 @@ class Episodes:
             )
         self.settings, self.space = settings, env.action_space
         self.shown, self.held_out = trajectories.split(settings.episodes)
-        # The prompts for a table stay as they were: replies to them are shipped, and replayed word for word.
-        self.interpreter = Interpreter(load_facts(env), self.shown, every_number=settings.ask == "code")
+        self.interpreter = Interpreter(load_facts(env), self.shown)
         self._lines: dict[int, list[str]] = {}
         self.values = {
             **environment_values(env, {}),

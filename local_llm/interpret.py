@@ -16,8 +16,6 @@ from local_llm.remarks import USUAL, Array, Remark, Usual, pong_remarks
 from local_llm.wording import decimals_of, short_number, unit_text
 
 CHARACTERS_PER_TOKEN = 3
-# A wider observation shows so many entries in each line; the others are named where they are unusual.
-MOST_COLUMNS = 12
 MOST_REMARKS = 4
 # A number that changes in no greater share of all steps hardly ever changes.
 RARE_CHANGE = 0.05
@@ -39,8 +37,6 @@ class Interpreter:
     Args:
         facts: of the environment, as ``load_facts`` gives them; without, an entry is called ``observation[3]``
         trajectories: the episodes; observations are vectors or Pong's grids
-        every_number: a line of an episode shows every entry that is a single number, and steps in which a number changes that
-            hardly ever does (what is carried, a door) come first among those that are shown
 
     Raises:
         ValueError: observations of another shape, or of another size than that of the facts
@@ -64,7 +60,7 @@ class Interpreter:
         * v0.1.0 - added
     """
 
-    def __init__(self, facts: Facts | None, trajectories: Trajectories, every_number: bool = False):
+    def __init__(self, facts: Facts | None, trajectories: Trajectories):
         shape = trajectories.observations.shape[1:]
         self._is_grid = shape == PONG_GRID_SHAPE
         self._is_pong = self._is_grid or trajectories.env_id == PONG
@@ -84,13 +80,13 @@ class Interpreter:
             raise ValueError(f"the facts describe observations of {self._entries[-1].index.stop} numbers, got {size}")
         starts = [trajectories.episode(i).start for i in range(len(trajectories))]
         self._usual = Usual(self._entries, self._states, starts)
-        single = [entry.index[0] for entry in self._entries if len(entry.index) == 1]
-        self._columns = single if every_number else self._choose_columns()
+        # The numbers that every line shows; a block, as of contact forces, has no names for its own.
+        self._columns = [entry.index[0] for entry in self._entries if len(entry.index) == 1]
         # How rare each step's rarest change is, as the share of steps in which that number changes; 1 where none is rare.
         changed = np.diff(self._states, axis=0, prepend=self._states[:1]) != 0
         changed[starts] = False
         share = np.where(changed.mean(axis=0) <= RARE_CHANGE, changed.mean(axis=0), 1.0)
-        self._rarity = np.where(changed, share, 1.0).min(axis=1) if every_number else np.ones(len(changed))
+        self._rarity = np.where(changed, share, 1.0).min(axis=1)
         rewards = trajectories.rewards.astype(np.float64)
         self._reward_decimals = max(2, decimals_of(float(np.ptp(rewards))))
         self._usual_rewards, self._median_reward = np.quantile(rewards, USUAL), np.median(rewards)
@@ -175,8 +171,9 @@ class Interpreter:
     def episode(self, index: int, token_budget: int) -> str:
         """Writes an episode, a line a step; where the budget is too small for all, the steps that tell most.
 
-        The first and the last step are always there, of a terminated episode the last three. The others come densely
-        before its end and before rare rewards, and where much is unusual; what is left out is said.
+        The first and the last step are always there, of a terminated episode the last three. Half of the budget is for steps
+        in which a number changes that hardly ever does: what is carried, a door. The others come densely before its end and
+        before rare rewards, and where much is unusual; what is left out is said.
 
         Args:
             index: of the episode
@@ -281,20 +278,6 @@ class Interpreter:
         if self._is_grid:
             return locate(observation[1], observation[0]).astype(np.float64)
         return observation.astype(np.float64)
-
-    def _choose_columns(self) -> list[int]:
-        """The numbers that every line shows: all, or those with bounds, and the body's before the joints'."""
-        if len(self._usual.of) <= MOST_COLUMNS:
-            return list(range(len(self._usual.of)))
-        # An action "front left hip torque" drives the joint "front left hip".
-        joints = tuple(f"{entry.name.rpartition(' ')[0]} " for entry in (self.facts.action if self.facts else []))
-
-        def rank(entry: ObservationEntry) -> int:
-            return 0 if entry.terminates_outside else 2 if entry.name.startswith(joints) else 1
-
-        single = [entry for entry in sorted(self._entries, key=rank) if len(entry.index) == 1]
-        body = [entry for entry in single if rank(entry) < 2] or single
-        return sorted(entry.index[0] for entry in body[:MOST_COLUMNS])
 
     def _numbers(self, state: Array) -> str:
         if self._is_pong:
