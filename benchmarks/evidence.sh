@@ -29,8 +29,8 @@ compare ppo-camel --env-ids "${mujoco[@]}" --arms none auto --seeds 1-5
 short=(InvertedPendulum-v4 Pendulum-v1 MountainCarContinuous-v0 LunarLanderContinuous-v3)
 compare ppo-camel-short --env-ids "${short[@]}" --total-timesteps 300000 --arms none auto --seeds 1-5
 compare ppo-camel --env-ids "${mujoco[@]}" BipedalWalker-v3 HalfCheetah-v4 Humanoid-v4 --arms none auto --seeds 1-5
-# Humanoid-v4 and Ant-v4 are where an audition takes a bad prior most often.
-compare ppo-camel-bad --env-ids Humanoid-v4 Ant-v4 --total-timesteps 300000 --arms none bad --seeds 1-5
+# On Humanoid-v4 every audition takes a bad prior: full torque forward, which falls later than doing nothing.
+compare ppo-camel-bad --env-ids Humanoid-v4 --total-timesteps 300000 --arms none bad --seeds 1-5
 compare ppo-camel-short --env-ids "${short[@]}" --total-timesteps 300000 --arms none auto random bad --seeds 1-5
 # Does the audition choose well? Whom it appoints; then each candidate alone, whatever it returns.
 python benchmarks/auditions.py --seeds 10

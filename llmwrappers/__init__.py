@@ -46,6 +46,7 @@ from llmwrappers.wrappers.vector import transition_info
 
 __version__ = "0.1.0"
 
+gym.register("llmwrappers/HopperBeyond-v0", entry_point="llmwrappers.envs.hopper_beyond:HopperBeyond", max_episode_steps=1000)
 # By name only: the environment is a part of local_llm, and made by it.
 gym.register("llmwrappers/PolicyWriting-v0", entry_point="local_llm.policy_writing:PolicyWriting", order_enforce=True)
 gym.register("llmwrappers/PongGrid-v0", entry_point="llmwrappers.envs.pong:PongGrid", max_episode_steps=27_000)
