@@ -6,7 +6,7 @@
 #   bash benchmarks/evidence.sh --jobs 1     # what is given here goes to every comparison
 #
 # CAMEL's lengths are those of its runs of 1 000 000 steps times 0.3 (learning starts at 7 500 instead of 25 000) or times 0.1.
-# The folders camel, camel-1m and taught are of an earlier script; their comparison.json names the commit that repeats them.
+# The folders camel, camel-1m, taught and those that begin with ultra are of earlier scripts; comparison.json names the commit.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export OMP_NUM_THREADS=1
@@ -19,7 +19,9 @@ compare() { # FOLDER ARGUMENTS...
 mujoco=(Hopper-v4 Walker2d-v4 Ant-v4)
 paper=(--script td3_camel.py --env-ids "${mujoco[@]}" --total-timesteps 300000 --learning-starts 7500 --no-cuda
     --expert-models "benchmarks/experts/{env_id}.pt")
-ultra=(--script ppo_ultra.py --total-timesteps 500000 --no-cuda)
+# ULTRA as published: a table, its rewards as they are, nothing imitated.
+ultra=(--script ppo_ultra.py --total-timesteps 500000 --no-cuda --guidance table --shaping paper --imitation-coef 0)
+grids=(--script ppo_ultra.py --env-ids llmwrappers/{KeyCorridor,DoorKey,LockedRoom,MultiRoom,ObstructedMaze}-v0 --no-cuda)
 
 # PPO that begins as its prior, PPO alone; then the other environments with shipped candidates; then useless priors. Minutes a run.
 # Four are small: they get 300 000 steps instead of 1 000 000.
@@ -27,7 +29,8 @@ compare ppo-camel --env-ids "${mujoco[@]}" --arms none auto --seeds 1-5
 short=(InvertedPendulum-v4 Pendulum-v1 MountainCarContinuous-v0 LunarLanderContinuous-v3)
 compare ppo-camel-short --env-ids "${short[@]}" --total-timesteps 300000 --arms none auto --seeds 1-5
 compare ppo-camel --env-ids "${mujoco[@]}" BipedalWalker-v3 HalfCheetah-v4 Humanoid-v4 --arms none auto --seeds 1-5
-compare ppo-camel --env-ids "${mujoco[@]}" BipedalWalker-v3 HalfCheetah-v4 Humanoid-v4 --arms none auto random bad --seeds 1-5
+# On Humanoid-v4 every audition takes a bad prior: full torque forward, which falls later than doing nothing.
+compare ppo-camel-bad --env-ids Humanoid-v4 --total-timesteps 300000 --arms none bad --seeds 1-5
 compare ppo-camel-short --env-ids "${short[@]}" --total-timesteps 300000 --arms none auto random bad --seeds 1-5
 # Does the audition choose well? Whom it appoints; then each candidate alone, whatever it returns.
 python benchmarks/auditions.py --seeds 10
@@ -43,6 +46,11 @@ compare ppo-camel-ablations --script benchmarks/ppo_camel_ablations.py --env-ids
     "clone-5000=--change nothing --clone-steps 5000" \
     "clone-10000=--change nothing --clone-steps 10000" "gamma-0.99=--change nothing --clone-gamma 0.99" \
     "minibatches-32=--change nothing --clone-minibatches 32" "no-warmup=--change nothing --warmup-steps 0"
+# Agents that are stuck, led on by code: who is stuck; then the code, played and imitated, and what it is compared with.
+compare grids-stuck "${grids[@]}" --total-timesteps 1000000 --seeds 1-3 \
+    --arms "none=--arm none --agent none" "rnd=--arm rnd --agent none --critical-states everywhere"
+compare grids "${grids[@]}" --total-timesteps 600000 --seeds 1-5 --arms none "rnd=--arm rnd --critical-states everywhere" a \
+    "a-played=--arm a --imitation-coef 0" "a-imitated=--arm a --control-probability 0.99" "ra=--arm ra" random
 # CAMEL: TD3, the paper; then more seeds; then what the paper compares with. The experts are agents that the paper's form had
 # at its end, for TD3 alone has hardly one to offer after 300 000 steps.
 compare paper "${paper[@]}" --arms td3 paper --seeds 1-3

@@ -8,7 +8,8 @@
 #           a = info["executed_action"] if overridden   then credited; CriticalStateRewarder adds alpha * the LLM's reward
 #           store obs, a, reward                        the log-probability is that of the action that is credited
 #       worth[entry] <- advantages where its action was played, less those where it was withheld;  what does harm is disabled
-#       advantages <- GAE;  for every epoch and minibatch: policy <- clipped objective, values <- clipped error
+#       advantages <- GAE;  for every epoch and minibatch:
+#           policy <- clipped objective, and the LLM's actions imitated, ever less;  values <- clipped error
 #   evaluate the plain agent, without the LLM's part in it: the headline
 import dataclasses
 import json
@@ -23,6 +24,7 @@ import torch
 import tyro
 
 from cleanrl_scripts.common.actor_critic import ActorCritic
+from cleanrl_scripts.common.agent_evaluation import evaluate_agent, in_words
 from cleanrl_scripts.common.arguments import check_env_id, check_ranges, resumed_args
 from cleanrl_scripts.common.critical_state_sources import (
     SOURCE_RANGES,
@@ -32,23 +34,24 @@ from cleanrl_scripts.common.critical_state_sources import (
     load_agent,
     load_critical_states,
     matched_info,
+    shipped,
     source_files,
 )
 from cleanrl_scripts.common.distributions import approx_kl
 from cleanrl_scripts.common.entry_table import entry_table
 from cleanrl_scripts.common.environments import make_flat_env, note_endless_episodes
 from cleanrl_scripts.common.errors import UserError, run_script
-from cleanrl_scripts.common.evaluation import evaluate
 from cleanrl_scripts.common.fidelity import fidelity
 from cleanrl_scripts.common.gae import gae
 from cleanrl_scripts.common.guidance_statistics import GuidanceStatistics
 from cleanrl_scripts.common.logger import Logger
 from cleanrl_scripts.common.networks import Adam
 from cleanrl_scripts.common.novelty import Novelty, NoveltyBonus
+from cleanrl_scripts.common.pong_arguments import with_pong_defaults
 from cleanrl_scripts.common.run_folder import checkpoint_of, prepare_torch, run_folder, save_checkpoint, save_torch
 from cleanrl_scripts.common.trajectory_recording import record
-from llmwrappers import CriticalFunction, CriticalStateRewarder, EntryWorth, LLMActionOverride
-from llmwrappers.critical_states.guidance import Guidance, entry_count, shipped_tables
+from llmwrappers import CriticalFunction, CriticalStateRewarder, CriticalStates, EntryWorth, LLMActionOverride
+from llmwrappers.critical_states.guidance import Guidance, entry_count
 from llmwrappers.files import write_atomically
 
 
@@ -63,11 +66,15 @@ class Args(SourceArgs):
     """episodes of the final agent to save beside it, acting as it does while it learns"""
     alpha: float = 0.1
     """weight of the LLM's reward, and of the novelty bonus (0.5 in Pong)"""
-    shaping: Literal["paper", "potential"] = "paper"
+    shaping: Literal["paper", "potential"] = "potential"
     """the LLM's reward as it is, or as a potential, which leaves the optimal policy what it was"""
     control_probability: float = 0.25
     """probability that the agent's own action is played in a critical state, which tells what the LLM's is worth there; entries
     that cost return are disabled. 0: all speak to the end. Only for a, ra and random"""
+    imitation_coef: float = 1.0
+    """weight of the log-likelihood of the LLM's actions, played or not, at first. 0: not imitated. Only for a, ra and random"""
+    imitation_fraction: float = 0.7
+    """the fraction of total_timesteps in which that weight falls to 0"""
     patience_steps: int = 20_000
     """steps of an environment after which critical states that never occurred are an error"""
 
@@ -108,30 +115,20 @@ RANGES = {
     "at least 0": ("ent_coef", "vf_coef", "trajectory_episodes", "patience_steps"),
     "at least 1": ("num_envs", "num_steps", "num_minibatches", "update_epochs"),
     "finite and above 0": ("learning_rate", "clip_coef", "max_grad_norm"),
-    "finite and at least 0": ("alpha",),
+    "finite and at least 0": ("alpha", "imitation_coef"),
+    "in (0, 1]": ("imitation_fraction",),
     "in [0, 1]": ("gamma", "gae_lambda"),
     "in [0, 1)": ("control_probability",),
 }
-# CleanRL's defaults for Atari, where they differ.
-PONG = {
-    "num_envs": 8, "num_steps": 128, "num_minibatches": 4, "update_epochs": 4, "clip_coef": 0.1, "ent_coef": 0.01,
-    "learning_rate": 2.5e-4, "alpha": 0.5,
-}  # fmt: skip
 
 
 def parse_args(argv: list[str] | None = None) -> Args:
     args = tyro.cli(Args, args=argv)
     if args.resume is not None:
         return resumed_args(args, argv, source_files)
-    if args.env_id == "ALE/Pong-v5":
-        print(
-            "ALE/Pong-v5 is played from its object state here, llmwrappers/PongObjects-v0 (80x80 grid: llmwrappers/PongGrid-v0)"
-        )
-    if args.env_id == "ALE/Pong-v5" or args.env_id.startswith("llmwrappers/Pong"):
-        args = tyro.cli(Args, args=argv, default=dataclasses.replace(Args(), **PONG))
-        args.env_id = args.env_id.replace("ALE/Pong-v5", "llmwrappers/PongObjects-v0")
+    args = with_pong_defaults(args, argv)
     check_ranges(args, RANGES, SOURCE_RANGES)
-    check_env_id(args.env_id, f"tables are shipped for {', '.join(shipped_tables())}")
+    check_env_id(args.env_id, f"agents are shipped for {', '.join(shipped('agent.pt'))}")
     check_sources(args)
     batch = args.num_envs * args.num_steps
     if batch % args.num_minibatches:
@@ -158,7 +155,7 @@ def guide(env: gym.Env, args: Args, guidance: Guidance, novelty: Novelty | None 
         return NoveltyBonus(env, novelty, guidance, args.alpha, args.patience_steps)
     if args.arm in ACTING_ARMS:
         env = LLMActionOverride(env, guidance, **settings, control_probability=args.control_probability)
-    if args.arm in ("r", "ra", "random"):
+    if args.arm in ("r", "ra") or (args.arm == "random" and isinstance(guidance, CriticalStates)):
         env = CriticalStateRewarder(env, guidance, args.alpha, args.shaping, args.gamma, **settings)
     return env
 
@@ -175,12 +172,13 @@ class PPO:
         steps, n = args.num_steps, len(envs)
         dtype = np.uint8 if agent.images else np.float32
         self.observations = np.zeros((steps, n, *agent.observation_shape), dtype)
-        self.actions = np.zeros((steps, n, *agent.policy.shape), agent.policy.dtype)
+        self.actions, self.llm_actions = np.zeros((2, steps, n, *agent.policy.shape), agent.policy.dtype)
         self.rewards, self.own_rewards, self.values = np.zeros((3, steps, n), np.float32)
-        self.dones, self.overridden = np.zeros((2, steps, n), bool)
+        self.dones, self.overridden, self.advised = np.zeros((3, steps, n), bool)
         self.entries = np.zeros((steps, n), np.int64)
         self.current = np.zeros((n, *agent.observation_shape), dtype)
         self.discounted_returns = [0.0] * n
+        self.imitation_coef = 0.0
         self.metrics: dict[str, float] = {}
 
     def reset(self) -> None:
@@ -196,7 +194,7 @@ class PPO:
     def collect(self) -> list[tuple[int, dict[str, float]]]:
         """Fills the rollout; returns the metrics of the episodes that ended, and after how many steps of it each did."""
         args, agent = self.args, self.agent
-        finished = []
+        finished, self.metrics = [], {}
         for step in range(args.num_steps):
             self.observations[step] = self.current
             actions, self.values[step] = agent.sample(self.current, self.rng)
@@ -208,6 +206,8 @@ class PPO:
                 self.overridden[step, i] = info.get("action_overridden", False)
                 if self.overridden[step, i]:  # the learner credits what was done, not what it proposed
                     actions[i] = np.reshape(info["executed_action"], agent.policy.shape)
+                self.advised[step, i] = "llm_action" in info and self.entries[step, i] >= 0
+                self.llm_actions[step, i] = np.reshape(info.get("llm_action", actions[i]), agent.policy.shape)
                 self.discounted_returns[i] = self.discounted_returns[i] * args.gamma + reward
                 agent.returns.update(self.discounted_returns[i])
                 scale = float(agent.returns.inverse_std)
@@ -240,6 +240,10 @@ class PPO:
         advantages /= self.agent.returns.inverse_std
         for place in zip(*np.nonzero(self.entries >= 0), strict=True):
             worth.record(int(self.entries[place]), bool(self.overridden[place]), float(advantages[place]))
+        self.advised &= np.array(worth.estimates)[self.entries] > 0  # what does not pay is not imitated
+        for name, where in (("played", self.overridden), ("withheld", (self.entries >= 0) & ~self.overridden)):
+            if where.any():
+                self.metrics[f"ultra/advantage_{name}"] = float(advantages[where].mean())
 
     def update(self, learning_rate: float) -> None:
         """The epochs of one iteration."""
@@ -247,6 +251,7 @@ class PPO:
         next_values = agent.numpy(self.current)[1]
         advantages = gae(self.rewards, self.values, self.dones, next_values, args.gamma, args.gae_lambda)
         arrays = [self.observations, self.actions, advantages, advantages + self.values, self.values]
+        arrays += [self.llm_actions, self.advised]
         batch = [torch.from_numpy(array.reshape(-1, *array.shape[2:])).to(agent.device) for array in arrays]
         size = len(batch[0])
         with torch.no_grad():
@@ -263,8 +268,12 @@ class PPO:
                 break
         *losses, log_ratios = (torch.stack(column) for column in zip(*parts, strict=True))
         losses += [approx_kl(log_ratios), ((log_ratios.exp() - 1).abs() > args.clip_coef).float()]
-        names = ("policy_loss", "value_loss", "entropy", "approx_kl", "clipfrac")
-        self.metrics = {f"losses/{name}": float(values.mean()) for name, values in zip(names, losses, strict=True)}
+        names = ("policy_loss", "value_loss", "entropy", "imitation_loss", "approx_kl", "clipfrac")
+        self.metrics |= {f"losses/{name}": float(values.mean()) for name, values in zip(names, losses, strict=True)}
+        self.metrics["ultra/advised"] = float(self.advised.mean())
+        if self.advised.any():  # a probability on a Discrete space, a density on a Box
+            likelihoods = self.log_probs(batch[0][batch[6]], batch[5][batch[6]]).exp()
+            self.metrics["ultra/advised_likelihood"] = float(likelihoods.mean().detach())
         errors, variance = batch[3] - batch[4], float(batch[3].var(unbiased=False))
         self.metrics["losses/explained_variance"] = 1 - float(errors.var(unbiased=False)) / variance if variance else math.nan
         self.metrics["charts/learning_rate"] = learning_rate
@@ -272,8 +281,10 @@ class PPO:
     def log_probs(self, observations: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
         return self.agent.policy.log_prob(self.agent(observations)[0], self.agent.log_std, actions)
 
-    def loss(self, observations, actions, advantages, returns, old_values, old_log_probs) -> tuple[torch.Tensor, ...]:
-        """The loss of a minibatch (PPO, arXiv 1707.06347, equations 7 and 9), its three parts, and log(policy / old policy)."""
+    def loss(
+        self, observations, actions, advantages, returns, old_values, llm_actions, advised, old_log_probs
+    ) -> tuple[torch.Tensor, ...]:
+        """The loss of a minibatch (PPO, arXiv 1707.06347, equations 7 and 9), its four parts, and log(policy / old policy)."""
         args, agent, policy = self.args, self.agent, self.agent.policy
         outputs, values = agent(observations)
         log_ratio = policy.log_prob(outputs, agent.log_std, actions) - old_log_probs
@@ -290,9 +301,12 @@ class PPO:
             value_loss = torch.max(value_loss, (clipped_values - returns).square())
         value_loss = 0.5 * value_loss.mean()
 
-        entropy = policy.entropy(outputs, agent.log_std)
+        entropy, imitation_loss = policy.entropy(outputs, agent.log_std), torch.zeros(())
         loss = policy_loss - args.ent_coef * entropy + args.vf_coef * value_loss
-        return loss, policy_loss, value_loss, entropy, log_ratio
+        if self.imitation_coef:  # of what the LLM would do, played or not; the noise, which all states share, is left alone
+            imitation_loss = -(policy.log_prob(outputs, agent.log_std.detach(), llm_actions) * advised).mean()
+            loss = loss + self.imitation_coef * imitation_loss
+        return loss, policy_loss, value_loss, entropy, imitation_loss, log_ratio
 
 
 # ------------------------------------------------------------------------------------------------------------ training
@@ -323,9 +337,8 @@ def main(argv: list[str] | None = None) -> None:
         if guidance is not None:
             envs = [GuidanceStatistics(guide(env, args, guidance, novelty)) for env in envs]
         if guidance is not None and args.arm in ACTING_ARMS:
-            guided_env = guide(
-                make_flat_env(args), dataclasses.replace(args, patience_steps=0, control_probability=0.0), guidance
-            )
+            always = dataclasses.replace(args, patience_steps=0, control_probability=0.0)
+            guided_env = guide(make_flat_env(args), always, guidance)
         try:
             train(args, PPO(args, envs, agent, rng), guidance, novelty, eval_env, guided_env, run_dir, arm)
         except RuntimeError as error:
@@ -375,14 +388,9 @@ def train(
     with Logger(args, run_dir, arm, total, hardware, checkpoint) as logger:
 
         def evaluate_now() -> dict[str, float]:
-            returned = evaluate(eval_env, agent.act, args.seed, args.eval_episodes, f"step-{global_step}")
-            values, line = {"eval/episodic_return": returned}, f"eval at global_step {global_step}: return {returned:.1f}"
-            if guided_env:
-                guided_env.set_wrapper_attr("counts", (0, 0), force=False)  # code that was given up speaks again
-                values["eval/guided_return"] = guided = evaluate(guided_env, agent.act, args.seed, args.eval_episodes)
-                line += f" of the plain agent, {guided:.1f} with the LLM's actions"
+            values = evaluate_agent(agent, eval_env, guided_env, args, f"step-{global_step}")
             logger.log(global_step, values)
-            logger.print(line)
+            logger.print(f"eval at global_step {global_step}: {in_words(values)}")
             return values
 
         if not checkpoint:
@@ -393,6 +401,7 @@ def train(
         last_return = math.nan
         while global_step < total:
             learning_rate = args.learning_rate * (1.0 - global_step / total if args.anneal_lr else 1.0)
+            ppo.imitation_coef = args.imitation_coef * max(0.0, 1.0 - global_step / (args.imitation_fraction * total))
             episodes = ppo.collect()
             if worth:
                 ppo.tell(worth)
@@ -429,14 +438,11 @@ def train(
             write_atomically(run_dir / "entries.json", json.dumps(entry_table(worth, guidance), indent=1))
             logger.print(str(worth))
         if args.save_model:
-            saved = {"env_id": args.env_id, "global_step": global_step, "agent": agent.state_dict()}
-            save_torch(run_dir / "agent.pt", saved)
+            save_torch(run_dir / "agent.pt", {"env_id": args.env_id, "global_step": global_step, "agent": agent.state_dict()})
             if args.trajectory_episodes:
                 trajectories = record(make_flat_env(args), args.env_id, agent, args.trajectory_episodes, args.seed)
                 trajectories.save(run_dir / "trajectories.npz")
-                logger.print(
-                    f"{len(trajectories)} episodes, mean return {trajectories.returns.mean():.1f}, in trajectories.npz"
-                )
+                logger.print(f"{trajectories} in trajectories.npz")
         logger.write_summary(global_step, summary)
 
 

@@ -19,6 +19,7 @@ mask_active                 reset, step bool                         the prior s
 prior_faults                reset, step int                          faults of the prior so far
 executed_action             step        the action space's (float32) what the environment received; the innermost writer wins
 action_overridden           step        bool                         the LLM's action replaced the agent's
+llm_action                  step        the action space's (float32) what the LLM would do in the state acted in, if critical
 critical                    step        bool                         the state acted in was critical
 critical_entry              step        int                          the entry of the (override's) table that it matched, or -1
 llm_reward                  step        float                        the part of the reward that came from the LLM, scaled
@@ -45,10 +46,29 @@ from llmwrappers.wrappers.vector import transition_info
 
 __version__ = "0.1.0"
 
+gym.register("llmwrappers/HopperBeyond-v0", entry_point="llmwrappers.envs.hopper_beyond:HopperBeyond", max_episode_steps=1000)
 # By name only: the environment is a part of local_llm, and made by it.
 gym.register("llmwrappers/PolicyWriting-v0", entry_point="local_llm.policy_writing:PolicyWriting", order_enforce=True)
 gym.register("llmwrappers/PongGrid-v0", entry_point="llmwrappers.envs.pong:PongGrid", max_episode_steps=27_000)
 gym.register("llmwrappers/PongObjects-v0", entry_point="llmwrappers.envs.pong:PongObjects", max_episode_steps=27_000)
+for name, env_id, steps, slots in (
+    ("DoorKey", "DoorKey-8x8-v0", 640, {"key": 1, "locked door": 1, "closed door": 1, "open door": 1, "goal": 1}),
+    ("KeyCorridor", "KeyCorridorS3R3-v0", 270, {"key": 1, "locked door": 1, "closed door": 2, "open door": 1, "ball": 1}),
+    ("LockedRoom", "LockedRoom-v0", 190, {"key": 1, "locked door": 1, "closed door": 2, "open door": 1, "goal": 1}),
+    ("MultiRoom", "MultiRoom-N4-S5-v1", 80, {"closed door": 2, "open door": 1, "goal": 1}),
+    (
+        "ObstructedMaze",
+        "ObstructedMaze-2Dlh-v0",
+        576,
+        dict.fromkeys(("key", "locked door", "box"), 2) | dict.fromkeys(("closed door", "open door", "ball"), 1),
+    ),
+):
+    gym.register(
+        f"llmwrappers/{name}-v0",
+        entry_point="llmwrappers.envs.named_grid:make_grid",
+        max_episode_steps=steps,
+        kwargs={"env_id": f"MiniGrid-{env_id}", "slots": slots},
+    )
 
 __all__ = [
     "ActionBoundsObservation",

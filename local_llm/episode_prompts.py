@@ -37,6 +37,7 @@ class Settings:
     hit_rate: float = 0.05  # share of the other episodes' steps that are to match
     rounds: int = 1  # 2: the table is tried, and the model asked again
     round_timesteps: int = 100_000  # of the trial
+    ask: str = "all"  # code: for a function alone, with one prompt that shows every number
 
     def __post_init__(self) -> None:
         for name in ("episodes", "states_per_episode", "token_budget", "round_timesteps"):
@@ -44,6 +45,10 @@ class Settings:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if self.rounds not in (1, 2):
             raise ValueError(f"rounds must be 1 or 2, got {self.rounds}")
+        if self.ask not in ("all", "code"):
+            raise ValueError(f"ask must be all or code, got {self.ask!r}")
+        if self.ask == "code" and self.rounds == 2:
+            raise ValueError("rounds must be 1 where ask is code: a second round tries a table, got 2")
         if not 0 < self.hit_rate < 1:
             raise ValueError(f"hit_rate must lie in (0, 1), got {self.hit_rate}")
 
@@ -107,8 +112,12 @@ class Episodes:
         """Returns the prompt that a template makes."""
         return fill_file(f"ultra_{name}.md", {**self.values, **values})
 
+    def first_prompt(self) -> str:
+        """Returns the prompt that is asked first."""
+        return self.states_prompt("function" if self.settings.ask == "code" else "states")
+
     def states_prompt(self, name: str = "states", **values: Any) -> str:
-        """Returns the first prompt of a round."""
+        """Returns a prompt that shows the episodes."""
         lengths = self.shown.lengths.tolist()
         budget = self.settings.token_budget // len(lengths)
         try:

@@ -16,9 +16,9 @@ from local_llm.remarks import USUAL, Array, Remark, Usual, pong_remarks
 from local_llm.wording import decimals_of, short_number, unit_text
 
 CHARACTERS_PER_TOKEN = 3
-# A wider observation shows so many entries in each line; the others are named where they are unusual.
-MOST_COLUMNS = 12
 MOST_REMARKS = 4
+# A number that changes in no greater share of all steps hardly ever changes.
+RARE_CHANGE = 0.05
 # How the lines of an episode are shared out: evenly, to what came before its end and rare rewards, to what is unusual.
 EVENLY, BEFORE_EVENTS, UNUSUAL = 0.2, 0.5, 0.3
 # Rare rewards of an episode that it is told of how they came about.
@@ -66,10 +66,8 @@ class Interpreter:
         self._is_pong = self._is_grid or trajectories.env_id == PONG
         if not self._is_grid and len(shape) != 1:
             raise ValueError(f"observations must be vectors or Pong's grids {PONG_GRID_SHAPE}, got the shape {shape}")
-        self._notes = []
         if self._is_grid and facts is None:
             facts = serving(PONG)[0][1]
-            self._notes = facts.notes
         self.facts, self.trajectories = facts, trajectories
         self._states = np.array([self._vector(observation) for observation in trajectories.observations])
         size = self._states.shape[1]
@@ -82,7 +80,13 @@ class Interpreter:
             raise ValueError(f"the facts describe observations of {self._entries[-1].index.stop} numbers, got {size}")
         starts = [trajectories.episode(i).start for i in range(len(trajectories))]
         self._usual = Usual(self._entries, self._states, starts)
-        self._columns = self._choose_columns()
+        # The numbers that every line shows; a block, as of contact forces, has no names for its own.
+        self._columns = [entry.index[0] for entry in self._entries if len(entry.index) == 1]
+        # How rare each step's rarest change is, as the share of steps in which that number changes; 1 where none is rare.
+        changed = np.diff(self._states, axis=0, prepend=self._states[:1]) != 0
+        changed[starts] = False
+        share = np.where(changed.mean(axis=0) <= RARE_CHANGE, changed.mean(axis=0), 1.0)
+        self._rarity = np.where(changed, share, 1.0).min(axis=1)
         rewards = trajectories.rewards.astype(np.float64)
         self._reward_decimals = max(2, decimals_of(float(np.ptp(rewards))))
         self._usual_rewards, self._median_reward = np.quantile(rewards, USUAL), np.median(rewards)
@@ -143,7 +147,6 @@ class Interpreter:
             unit = f" [{entry.unit}]" if entry.unit != "1" else ""
             bounds = "" if entry.low is None else f", {short_number(entry.low, 3)} to {short_number(entry.high or 0.0, 3)}"
             lines.append(f"{entry.index[0]} {entry.name}{unit}{bounds}: {entry.meaning}")
-        lines += [f"Note: {note}" for note in self._notes]
         return "\n".join([*lines, *self._how_to_read()])
 
     def _how_to_read(self) -> list[str]:
@@ -168,8 +171,9 @@ class Interpreter:
     def episode(self, index: int, token_budget: int) -> str:
         """Writes an episode, a line a step; where the budget is too small for all, the steps that tell most.
 
-        The first and the last step are always there, of a terminated episode the last three. The others come densely
-        before its end and before rare rewards, and where much is unusual; what is left out is said.
+        The first and the last step are always there, of a terminated episode the last three. Half of the budget is for steps
+        in which a number changes that hardly ever does: what is carried, a door. The others come densely before its end and
+        before rare rewards, and where much is unusual; what is left out is said.
 
         Args:
             index: of the episode
@@ -198,9 +202,7 @@ class Interpreter:
         first = f"Episode {index}: {len(lines)} steps, return {short_number(to_come[0], self._reward_decimals - 1)}; "
         first += self._why_it_ended(final) if terminated else "it was truncated, not terminated."
         always = {0, *range(len(lines))[-3 if terminated else -1 :]}
-        interest = self._interest(steps, unusual, terminated)
-        interest[list(always)] = 0
-        interest /= max(interest.sum(), 1e-12)
+        most = token_budget * CHARACTERS_PER_TOKEN
 
         def text(shares: int) -> str:
             body, before = [], -1
@@ -211,12 +213,20 @@ class Interpreter:
                 before = i
             return "\n".join([first, *body, f"after it: {self._numbers(final)}"])
 
-        most = token_budget * CHARACTERS_PER_TOKEN
+        interest = np.zeros(len(lines))
         if len(text(0)) > most:
             needed = math.ceil(len(text(0)) / CHARACTERS_PER_TOKEN)
             raise ValueError(f"token_budget must be at least {needed} for episode {index}, got {token_budget!r}")
         if len(whole := text(-1)) <= most:
             return whole
+        rarity = self._rarity[steps]
+        for i in np.argsort(rarity, kind="stable")[: int((rarity < 1).sum())].tolist():
+            if len(text(0)) > most / 2:
+                break
+            always |= {i}
+        interest = self._interest(steps, unusual, terminated)
+        interest[list(always)] = 0
+        interest /= max(interest.sum(), 1e-12)
         # More shares do not always mean a longer text: the search keeps to what it has seen fit.
         fits, too_many = 0, 2 * len(lines) + 1
         while too_many - fits > 1:
@@ -268,20 +278,6 @@ class Interpreter:
         if self._is_grid:
             return locate(observation[1], observation[0]).astype(np.float64)
         return observation.astype(np.float64)
-
-    def _choose_columns(self) -> list[int]:
-        """The numbers that every line shows: all, or those with bounds, and the body's before the joints'."""
-        if len(self._usual.of) <= MOST_COLUMNS:
-            return list(range(len(self._usual.of)))
-        # An action "front left hip torque" drives the joint "front left hip".
-        joints = tuple(f"{entry.name.rpartition(' ')[0]} " for entry in (self.facts.action if self.facts else []))
-
-        def rank(entry: ObservationEntry) -> int:
-            return 0 if entry.terminates_outside else 2 if entry.name.startswith(joints) else 1
-
-        single = [entry for entry in sorted(self._entries, key=rank) if len(entry.index) == 1]
-        body = [entry for entry in single if rank(entry) < 2] or single
-        return sorted(entry.index[0] for entry in body[:MOST_COLUMNS])
 
     def _numbers(self, state: Array) -> str:
         if self._is_pong:

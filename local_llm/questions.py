@@ -1,6 +1,7 @@
 """Asks a model about the critical states of episodes, question by question, and checks every entry of its answers."""
 
 import json
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -95,6 +96,7 @@ class Finder:
     backend: Backend
     sampling: Sampling
     folder: Path
+    recorded: Path | None = None  # a folder whose prompts are asked as they are there, whatever today's would be
     exchanges: list[dict[str, Any]] = field(default_factory=list)
     sieves: list[Sieve] = field(default_factory=list)
     suffix: str = ""  # of the names of a later round's prompts and replies
@@ -171,8 +173,14 @@ class Finder:
         return kept
 
     def write_code(self, cases: list[Case], env: gym.Env) -> tuple[str, float]:
-        """Returns the source of a critical function, and the share of the held-out steps that it calls critical."""
+        """Returns the source of a function that generalises cases, and the share of held-out steps that it calls critical."""
+        return self._write("code", self.episodes.cases_prompt("code", cases), env, MOST_CRITICAL)
 
+    def write_function(self, env: gym.Env) -> tuple[str, float]:
+        """The same for a function that leads on, made of the episodes alone; it may be critical everywhere."""
+        return self._write("function", self.episodes.first_prompt(), env, math.inf)
+
+    def _write(self, name: str, prompt: str, env: gym.Env, most: float) -> tuple[str, float]:
         def share(function: CriticalFunction, observations: Any) -> float:
             return float(np.mean([function(observation) is not None for observation in observations]))
 
@@ -187,14 +195,12 @@ class Finder:
                 # The first fault is warned of, with its reason.
                 reason = next(str(warning.message) for warning in caught if warning.category is UserWarning)
                 raise PolicyRejected(None, f"it fails at {function.faults.total} of the agent's own observations. {reason}")
-            if not 0 < shown < MOST_CRITICAL:
-                raise PolicyRejected(
-                    None,
-                    f"it is true in {shown:.2%} of the agent's steps; it must be in some, but in less than {MOST_CRITICAL:.0%}",
-                )
+            if not 0 < shown < most:
+                limit = f", but in less than {most:.0%}" if most < 1 else ""
+                raise PolicyRejected(None, f"it is true in {shown:.2%} of the agent's steps; it must be in some{limit}")
             return source, held_out
 
-        return self._ask("code", self.episodes.cases_prompt("code", cases), None, read)
+        return self._ask(name, prompt, None, read)
 
     def _sift(self, name: str, key: str, prompt: str, schema: dict, check: Check, helpful: Sequence[int] = ()) -> Sieve:
         """Asks for a list of entries, and returns those that pass the check: one at least."""
@@ -221,6 +227,11 @@ class Finder:
         for retry in range(MOST_RETRIES + 1):
             stem = f"{name}{self.suffix}-retry-{retry}" if retry else f"{name}{self.suffix}"
             prompt_path, reply_path = self.folder / f"prompt-{stem}.txt", self.folder / f"reply-{stem}.md"
+            if self.recorded and (old := self.recorded / prompt_path.name).is_file():
+                asked_then = old.read_bytes().decode("utf-8")
+                if asked_then != asked:
+                    print(f"{prompt_path.name} is asked as it was; today it would be worded otherwise", flush=True)
+                asked = asked_then
             save_text(prompt_path, asked)
             (reply,) = self.metered.ask([{"role": "user", "content": asked}], 1, self.sampling, schema)
             save_text(reply_path, reply.text)

@@ -62,7 +62,21 @@ def try_by_training(table: Path, *, agent: Path, env_id: str, episodes: int, see
     """
     if not SCRIPT.is_file():
         raise UserError(f"no {SCRIPT}: a second round needs a checkout of the repository")
-    options = ["--env-id", env_id, "--arm", "a", "--control-probability", "0.5", "--seed", str(seed), "--no-cuda"]
+    options = [
+        "--env-id",
+        env_id,
+        "--arm",
+        "a",
+        "--guidance",
+        "table",
+        "--imitation-coef",
+        "0",
+        "--control-probability",
+        "0.5",
+        "--seed",
+        str(seed),
+        "--no-cuda",
+    ]
     options += ["--total-timesteps", str(timesteps), "--eval-every", str(timesteps), "--trajectory-episodes", str(episodes)]
     key = hashlib.sha256(json.dumps([__version__, options, sha256(agent), sha256(table)]).encode()).hexdigest()
     folder = table.resolve().with_name(f"trial-{key[:8]}")

@@ -29,7 +29,7 @@ from llmwrappers import (
 STANDARD = set(sys.stdlib_module_names)
 # Folder -> what it may import beside the standard library; inside a function, the second set too.
 MAY_IMPORT = {
-    "llmwrappers": ({"numpy", "gymnasium", "llmwrappers", "llmwrappers.sandbox"}, {"ale_py"}),
+    "llmwrappers": ({"numpy", "gymnasium", "llmwrappers", "llmwrappers.sandbox"}, {"ale_py", "minigrid"}),
     "llmwrappers/sandbox": ({"numpy", "llmwrappers.sandbox"}, set()),
     "local_llm": (
         {"numpy", "gymnasium", "llmwrappers", "llmwrappers.sandbox", "local_llm"},

@@ -63,6 +63,7 @@ CONDITIONS: dict[str, Callable[[float], bool]] = {
     "finite and at least 0": lambda value: 0 <= value < math.inf,
     "in [0, 1]": lambda value: 0 <= value <= 1,
     "in [0, 1)": lambda value: 0 <= value < 1,
+    "in (0, 1]": lambda value: 0 < value <= 1,
     "in (0, 2]": lambda value: 0 < value <= 2,
 }
 RUN_RANGES = {"at least 0": ("seed",), "at least 1": ("total_timesteps", "checkpoint_every", "eval_every", "eval_episodes")}

@@ -14,9 +14,10 @@ from cleanrl_scripts.common.actor_critic import ActorCritic
 from cleanrl_scripts.common.arguments import RunArgs
 from cleanrl_scripts.common.errors import UserError
 from cleanrl_scripts.common.moved_states import random_states
+from cleanrl_scripts.common.permuted_actions import PermutedActions
 from cleanrl_scripts.common.statemask import statemask
-from llmwrappers import CriticalStates, Trajectories
-from llmwrappers.critical_states.guidance import SHIPPED, Guidance, load_guidance, shipped_tables
+from llmwrappers import CriticalFunction, CriticalStates, Trajectories
+from llmwrappers.critical_states.guidance import SHIPPED, Guidance, load_guidance
 from llmwrappers.files import folder_name
 
 
@@ -30,13 +31,15 @@ class SourceArgs(RunArgs):
     """the agent to fine-tune: shipped (env_id's), the agent.pt of a run, or none: starts from scratch"""
 
     # The LLM's part
-    arm: Literal["none", "a", "r", "ra", "random", "rnd", "statemask"] = "ra"
-    """none: PPO goes on; a: the LLM's actions; r: its rewards; ra: both; random: both, at random states; rnd: a novelty bonus
-    at the LLM's states; statemask: that bonus at the states that a learned mask network calls critical"""
-    guidance: Literal["table", "code"] = "table"
-    """critical states from the LLM's table, or from the function that it wrote"""
+    arm: Literal["none", "a", "r", "ra", "random", "rnd", "statemask"] = "a"
+    """none: PPO goes on; a: the LLM's actions; r: its rewards; ra: both; random: the control, of code other actions in the same
+    states, of a table both at random states; rnd: a novelty bonus at the LLM's states; statemask: that bonus at the states that
+    a learned mask network calls critical"""
+    guidance: Literal["code", "table"] = "code"
+    """which of a folder's two: the function that the LLM wrote (critical.py), or its table (table.json; the paper's form)"""
     critical_states: str = "shipped"
-    """shipped (env_id's), or a folder, .json or .py that local_llm.find_critical_states wrote, or a shipped name"""
+    """shipped (env_id's), or a folder, .json or .py that local_llm.find_critical_states wrote, or a shipped name; for the arm
+    rnd also everywhere: a bonus in every state"""
     statemask_timesteps: int = 50_000
     """steps for which --arm statemask trains its mask network first"""
     fidelity_episodes: int = 0
@@ -45,6 +48,14 @@ class SourceArgs(RunArgs):
 
 
 SOURCE_RANGES = {"at least 0": ("pretrain_timesteps", "fidelity_episodes"), "at least 1": ("statemask_timesteps",)}
+
+
+FILES = {"code": "critical.py", "table": "table.json"}
+
+
+def shipped(file: str) -> list[str]:
+    """The names of the shipped folders that hold a file: the ids of their environments, with "-" for "/"."""
+    return sorted(path.parent.name for path in SHIPPED.glob(f"*/{file}"))
 
 
 def check_sources(args: SourceArgs) -> None:
@@ -59,18 +70,21 @@ def check_sources(args: SourceArgs) -> None:
         return
     if args.agent == "shipped" and not (table_folder(args) / "agent.pt").is_file():
         raise UserError(
-            f"no agent is shipped for --env-id {args.env_id} (shipped: {', '.join(shipped_tables())}). Train one with "
+            f"no agent is shipped for --env-id {args.env_id} (shipped: {', '.join(shipped('agent.pt'))}). Train one with "
             "--pretrain-timesteps 300000 and give --agent RUN_DIR/agent.pt, or begin from scratch with --agent none"
         )
     needed = args.arm != "none" or args.fidelity_episodes
-    if args.critical_states == "shipped" and needed and not (table_folder(args) / "table.json").is_file():
+    file = FILES[args.guidance]
+    if args.critical_states == "shipped" and needed and not (table_folder(args) / file).is_file():
         raise UserError(
-            f"no table is shipped for --env-id {args.env_id} (shipped: {', '.join(shipped_tables())}). Let a model write "
-            f"one: python -m local_llm.find_critical_states --env-id {args.env_id} --trajectories RUN_DIR/trajectories.npz; or "
-            "train without: --arm none"
+            f"no {args.guidance} is shipped for --env-id {args.env_id} (shipped: {', '.join(shipped(file))}). Let a model "
+            f"write it: python -m local_llm.find_critical_states --env-id {args.env_id} --trajectories "
+            "RUN_DIR/trajectories.npz; or train without: --arm none"
         )
-    if args.arm in ("random", "statemask") and args.guidance == "code":
-        raise UserError(f"--arm {args.arm} moves the states of a table, so it needs --guidance table, got --guidance code")
+    if args.critical_states == "everywhere" and args.arm != "rnd":
+        raise UserError(
+            f"--critical-states everywhere is for --arm rnd, got --arm {args.arm}: no LLM says what to do everywhere"
+        )
 
 
 def table_folder(args: SourceArgs) -> Path:
@@ -92,9 +106,12 @@ def trajectories_path(args: SourceArgs) -> Path | None:
 
 def guidance_source(args: SourceArgs) -> Path | str:
     """The file or folder of the LLM's critical states, or a shipped name, if there is no such file or folder."""
+    is_name = folder_name(args.critical_states) in (*shipped(FILES["code"]), *shipped(FILES["table"]))
     folder = table_folder(args) if args.critical_states == "shipped" else Path(args.critical_states)
-    if args.guidance == "code" and (folder.is_dir() or args.critical_states == "shipped"):
-        return folder / "critical.py"
+    if is_name and not folder.exists():
+        folder = SHIPPED / folder_name(args.critical_states)
+    if folder.is_dir() or args.critical_states == "shipped":
+        return folder / FILES[args.guidance]
     return folder if folder.exists() else args.critical_states
 
 
@@ -102,8 +119,7 @@ def source_files(args: SourceArgs) -> dict[str, str]:
     """The hashes of the files that a run depends on, so that a resumed one notices if they have changed."""
     paths = {"agent": agent_path(args), "trajectories": None if args.pretrain_timesteps else trajectories_path(args)}
     if args.arm != "none" and not args.pretrain_timesteps:
-        source = Path(guidance_source(args))
-        paths["critical_states"] = source / "table.json" if source.is_dir() else source
+        paths["critical_states"] = Path(guidance_source(args))
     files = {name: path for name, path in paths.items() if path is not None and path.is_file()}
     return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files.items()}
 
@@ -152,18 +168,21 @@ def load_critical_states(
         return None
     if args.arm in ("rnd", "statemask") and agent.images:
         raise UserError(f"--arm {args.arm} needs observations that are vectors; {args.env_id} has images")
+    if args.critical_states == "everywhere":
+        return lambda _: (None, 0.0)
     source = guidance_source(args)
     try:
         guidance = load_guidance(source, env, info_key=matched_info(env))
     except (ValueError, TypeError, OSError) as error:
         raise UserError(f"--critical-states {source}: {error}") from None
-    if isinstance(guidance, CriticalStates) != (args.guidance == "table"):
-        raise UserError(f"--guidance {args.guidance}: --critical-states {source} is the other kind; a table ends in .json")
     if (key := matched_info(env)) and key not in (info := env.reset(seed=0)[1]):
         raise UserError(f"--arm {args.arm}: images are matched by info[{key!r}], and info has {sorted(info)}")
     if args.arm not in ("random", "statemask"):
         return guidance
-    assert isinstance(guidance, CriticalStates)  # as check_sources sees to
+    if args.arm == "random" and isinstance(guidance, CriticalFunction):
+        return PermutedActions.of(guidance, rng)
+    if not isinstance(guidance, CriticalStates):
+        raise UserError(f"--arm {args.arm} moves the states of a table; --critical-states {source} is none: --guidance table")
     path = trajectories_path(args)
     if path is None:
         raise UserError(f"--arm {args.arm} chooses states from the trajectories beside --agent, got --agent none")

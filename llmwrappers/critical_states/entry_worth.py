@@ -127,6 +127,11 @@ class EntryWorth:
         return [index for index, entry in enumerate(self._entries) if entry.is_disabled]
 
     @property
+    def estimates(self) -> list[float]:
+        """What each entry is worth by the steps so far, without an interval; NaN for one that has not been played both ways."""
+        return [e.fired.mean - e.withheld.mean if e.fired.count and e.withheld.count else math.nan for e in self._entries]
+
+    @property
     def advantage(self) -> float:
         """What the entries that speak are worth together, each weighed by its steps; NaN where nothing can be compared."""
         compared = [e for e in self._entries if not e.is_disabled and e.fired.count > 0 and e.withheld.count > 0]

@@ -14,21 +14,23 @@ from llmwrappers.faults import Faults
 from llmwrappers.sandbox.generated_policy import GeneratedPolicy, vet_policy
 from llmwrappers.sandbox.language import PolicyFault, PolicyRejected, syntax_tree
 
-# Makes of critical(obs) a policy that answers with numbers alone: is critical (0 or 1), the action, the reward. What is said of
-# a state that is not critical does not matter: LLMs write None, 0.0 or some action there.
+# Makes of critical(obs) a policy that answers with numbers alone: is critical (0 or 1), the action, the reward, the entry that
+# spoke. What is said of a state that is not critical does not matter: LLMs write None, 0.0 or some action there.
 SUFFIX = """
 
 import numpy as _answered_numpy
 
 def policy(_answered_observation):
-    _answered_critical, _answered_action, _answered_reward = critical(_answered_observation)
+    _answered, _answered_entry = critical(_answered_observation)
+    _answered_critical, _answered_action, _answered_reward = _answered
     if not _answered_critical:
         return _answered_numpy.zeros({size})
     _answered_action = _answered_numpy.ravel(_answered_action)
-    assert _answered_action.size == {size} - 2, "the action must have {action_size} numbers"
+    assert _answered_action.size == {size} - 3, "the action must have {action_size} numbers"
     {also}
     assert -1 <= _answered_reward <= 1, "the reward must lie in [-1, 1]"
-    return _answered_numpy.concatenate([_answered_numpy.ones(1), _answered_action, _answered_numpy.ravel(_answered_reward)])
+    _answered_reward, _answered_entry = _answered_numpy.ravel(_answered_reward), _answered_numpy.ravel(_answered_entry)
+    return _answered_numpy.concatenate([_answered_numpy.ones(1), _answered_action, _answered_reward, _answered_entry])
 """
 ALSO_DISCRETE = """\
 assert _answered_action[0] == _answered_numpy.rint(_answered_action[0]) and {low} <= _answered_action[0] <= {high}, \
@@ -41,6 +43,9 @@ class CriticalFunction:
 
     The code defines ``critical(obs) -> (is_critical, action, reward)``, with a list, an array or (for one entry) a number as
     the action on a Box, an int on a Discrete space. It is checked and contained as every policy (see GeneratedPolicy).
+
+    Each ``return`` in ``critical`` is an entry, numbered from 0 in the order of the text: what EntryWorth judges. ``lines`` has
+    the line of each.
 
     An action on a Box is clipped into it. Code that raises, works for too long, or returns another shape, NaN, Inf, a reward
     outside [-1, 1] or an action that is not in a Discrete space has made a fault: nothing is critical at that observation, the
@@ -71,7 +76,7 @@ class CriticalFunction:
     """
 
     def __init__(self, source: str, action_space: gym.Space, isolation: str = "inprocess"):
-        program, size = _as_policy(source, action_space)
+        program, size, self.lines = _as_policy(source, action_space)
         try:
             self._policy = GeneratedPolicy(program, size, isolation)
         except PolicyRejected as rejected:
@@ -85,20 +90,28 @@ class CriticalFunction:
 
     def __call__(self, observation: Any) -> tuple[Any, float] | None:
         """Returns the suggested action (an array of its own, or an int) and reward at an observation; None if not critical."""
+        return self.consult(observation)[1]
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def consult(self, observation: Any) -> tuple[int, tuple[Any, float] | None]:
+        """Returns the entry that speaks at an observation, and its action and reward; -1 and None if not critical."""
         if self.faults.is_too_many:
-            return None
+            return -1, None
         try:
-            is_critical, *action, reward = self._policy(observation).tolist()
+            is_critical, *action, reward, entry = self._policy(observation).tolist()
         except (PolicyFault, PolicyRejected) as fault:  # rejected: its top level fails, in a process at the first call
             self.faults.add(_own_words(fault, self.source), stacklevel=2)
-            return None
+            return -1, None
         self.faults.end_row()
         if not is_critical:
-            return None
+            return -1, None
         space = self.action_space
         if isinstance(space, Box):
-            return np.asarray(np.clip(np.reshape(action, space.shape), space.low, space.high), dtype=space.dtype), reward
-        return int(action[0]), reward
+            array = np.clip(np.reshape(action, space.shape), space.low, space.high)
+            return int(entry), (np.asarray(array, dtype=space.dtype), reward)
+        return int(entry), (int(action[0]), reward)
 
     def close(self) -> None:
         """Ends the worker process, if there is one; a later call starts another."""
@@ -132,7 +145,7 @@ def vet_critical_function(source: str, env: gym.Env, isolation: str = "inprocess
         ...
         llmwrappers.sandbox.language.PolicyRejected: it fails in the probe: AssertionError: the reward must lie in [-1, 1]
     """
-    program, size = _as_policy(source, env.action_space)
+    program, size, _ = _as_policy(source, env.action_space)
     answers, played = Box(-np.inf, np.inf, (size,)), copy.deepcopy(env.action_space)
     played.seed(0)
     try:
@@ -142,8 +155,8 @@ def vet_critical_function(source: str, env: gym.Env, isolation: str = "inprocess
     return CriticalFunction(source, env.action_space, isolation)
 
 
-def _as_policy(source: str, space: gym.Space) -> tuple[str, int]:
-    """Returns the program with a ``policy`` that answers for ``critical``, and how many numbers that one returns."""
+def _as_policy(source: str, space: gym.Space) -> tuple[str, int, list[int]]:
+    """Returns a program whose ``policy`` answers for ``critical``, how many numbers it returns, and the entries' lines."""
     if isinstance(space, Discrete):
         action_size = 1
         also = ALSO_DISCRETE.format(low=int(space.start), high=int(space.start + space.n - 1))
@@ -152,17 +165,47 @@ def _as_policy(source: str, space: gym.Space) -> tuple[str, int]:
     else:
         raise TypeError(f"a critical function serves Box and Discrete action spaces, got {space}")
     # By itself first: a string or a bracket left open would swallow what follows.
-    lines = {}
+    lines, answers = {}, []
     for node in syntax_tree(source).body:
         match node:
             case ast.FunctionDef(name=name) | ast.Assign(targets=[ast.Name(id=name)], value=ast.Lambda()):
                 lines[name] = node.lineno
+                answers += _answers(node) if name == "critical" else []
     if "policy" in lines:
         raise PolicyRejected(lines["policy"], "policy is not what is asked for; define critical(obs) alone")
     if "critical" not in lines:
         raise PolicyRejected(None, "there is no function critical(obs)")
-    size = action_size + 2
-    return source + SUFFIX.format(size=size, action_size=action_size, also=also.rstrip()), size
+    size = action_size + 3
+    suffix = SUFFIX.format(size=size, action_size=action_size, also=also.rstrip())
+    return _with_entries(source, answers) + suffix, size, [answer.lineno for answer in answers]
+
+
+def _answers(definition: ast.AST) -> list[ast.expr]:
+    """What a function or a lambda returns, in the order of the text; not what functions inside it do."""
+    if isinstance(definition, ast.Assign):
+        assert isinstance(definition.value, ast.Lambda)
+        return [definition.value.body]
+    found, nodes = [], list(ast.iter_child_nodes(definition))
+    for node in nodes:
+        if isinstance(node, ast.Return) and node.value:
+            found.append(node.value)
+        elif not isinstance(node, ast.FunctionDef | ast.Lambda):
+            nodes += ast.iter_child_nodes(node)
+    return sorted(found, key=lambda value: (value.lineno, value.col_offset))
+
+
+def _with_entries(source: str, answers: list[ast.expr]) -> str:
+    """The same text, line by line, in which the i-th answer ``x`` is ``((x), i)``."""
+    lines = [line.encode() for line in re.split(r"(?<=\n)", source)]  # Python counts columns in bytes
+    for entry, answer in reversed(list(enumerate(answers))):
+        for line, column, text in (
+            (answer.end_lineno, answer.end_col_offset, f"), {entry})"),
+            (answer.lineno, answer.col_offset, "(("),
+        ):
+            assert line is not None
+            assert column is not None
+            lines[line - 1] = lines[line - 1][:column] + text.encode() + lines[line - 1][column:]
+    return b"".join(lines).decode()
 
 
 def _in_own_lines(rejected: PolicyRejected, source: str) -> PolicyRejected:

@@ -88,16 +88,16 @@ def _load(source: Any, env: gym.Env) -> Any:
 
 
 def entry_count(guidance: Guidance) -> int:
-    """Returns how many entries a guidance has: a table its states, anything else one."""
-    return len(guidance) if isinstance(guidance, CriticalStates) else 1
+    """Returns how many entries a guidance has: a table its states, code its returns, any other callable one."""
+    return len(guidance) if isinstance(guidance, CriticalStates | CriticalFunction) else 1
 
 
 class GuidanceLookup:
     """Asks the guidance once for each observation, and counts the steps taken in critical states.
 
     Each wrapper that uses guidance holds one; ``entry`` and ``advice`` are about the latest observation. An entry is the index
-    of a table's state, -1 where none matches; guidance that is no table has one entry, 0. Where an entry is ``disabled``
-    nothing is critical: its states do not go to the next nearest entry, which was not written for them.
+    of a table's state or of a return of the LLM's code, -1 where nothing is critical; any other callable has one entry, 0.
+    Where an entry is ``disabled`` nothing is critical: its states do not go to another, which was not written for them.
     """
 
     def __init__(self, source: Any, env: gym.Env, info_key: str | None, patience_steps: int):
@@ -124,9 +124,8 @@ class GuidanceLookup:
             if self.info_key not in info:
                 raise ValueError(f"info_key must be a key of every info, got {self.info_key!r}; info has {sorted(info)}")
             observation = info[self.info_key]
-        if isinstance(self.guidance, CriticalStates):
-            entry = self.guidance.match(observation)
-            advice = self.guidance.advice(entry) if entry >= 0 else None
+        if isinstance(self.guidance, CriticalStates | CriticalFunction):
+            entry, advice = self.guidance.consult(observation)
         else:
             # A copy, because a callable may write into what it is given.
             advice = self.guidance(copy.deepcopy(observation))

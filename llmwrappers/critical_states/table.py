@@ -171,6 +171,11 @@ class CriticalStates:
         difference *= difference
         return np.sqrt(difference.sum(axis=1) / self.scale.size)
 
+    def consult(self, observation: Any) -> tuple[int, tuple[Any, float] | None]:
+        """Returns the entry that an observation matches, and its action and reward; -1 and None if there is none."""
+        entry = self.match(observation)
+        return entry, self.advice(entry) if entry >= 0 else None
+
     def hit_rate(self, observations: ArrayLike) -> float:
         """Returns the share of the observations (T, \\*obs_shape) that match.
 

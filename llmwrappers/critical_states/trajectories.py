@@ -51,6 +51,9 @@ class Trajectories:
     final_observations: NDArray
     seeds: NDArray[np.int64]
 
+    def __str__(self) -> str:
+        return f"{len(self)} episodes, mean return {self.returns.mean():.4g}"
+
     def __post_init__(self):
         if not isinstance(self.env_id, str) or not self.env_id:
             raise ValueError(f"env_id must be an environment's id, got {self.env_id!r}")

@@ -29,6 +29,7 @@ class LLMActionOverride(GuidedWrapper, RecordConstructorArgs):
     Info:
         ``executed_action``: step, the action that the environment received; that of a wrapper below, if it wrote one
         ``action_overridden``: step, bool, the LLM's action replaced the agent's
+        ``llm_action``: step, what the LLM would do in the state acted in, played or not; what was executed where it has no say
         ``critical``: step, bool, the state acted in was critical, here or in a CriticalStateRewarder below
         ``critical_entry``: step, int, the entry of the table that it matched, 0 of guidance that is no table; -1 for none
 
@@ -108,16 +109,17 @@ class LLMActionOverride(GuidedWrapper, RecordConstructorArgs):
         is_withheld = (
             advice is not None and self.control_probability > 0 and self._control_rng.random() < self.control_probability
         )
-        executed = action if advice is None or is_withheld else self._into_space(advice[0])
+        llm_action = None if advice is None else self._into_space(advice[0])
+        executed = action if llm_action is None or is_withheld else llm_action
         # Environments may write into the action they receive, and may return the same info dict again.
-        executed_action = self._copied(executed)
+        executed_action, llm_action = self._copied(executed), self._copied(executed if llm_action is None else llm_action)
         observation, reward, terminated, truncated, info = self.env.step(executed)
         critical = advice is not None
         info = {"executed_action": executed_action, **info}
         info["action_overridden"] = critical and not is_withheld
         info["critical"] = critical or bool(info.get("critical", False))
         # Not that of another table, which a rewarder below may have: it would be judged by what this one did.
-        info["critical_entry"] = entry
+        info["critical_entry"], info["llm_action"] = entry, llm_action
         self._lookup.look(observation, info)
         return observation, reward, terminated, truncated, info
 

@@ -22,12 +22,14 @@ from torch.distributions import Categorical, Normal
 
 import llmwrappers.critical_states.guidance
 from cleanrl_scripts.common.actor_critic import ActorCritic
+from cleanrl_scripts.common.permuted_actions import PermutedActions
 from llmwrappers import CriticalFunction, CriticalStates, LLMActionOverride, Trajectories
 from llmwrappers.critical_states.table import spread
 
 SCRIPT = ROOT / "cleanrl_scripts" / "ppo_ultra.py"
 QUICK = ["--num-steps", "128", "--num-minibatches", "4", "--update-epochs", "2", "--eval-every", "256", "--eval-episodes", "1"]
 QUICK += ["--no-cuda", "--trajectory-episodes", "4"]
+RETURNS = ("eval/episodic_return", "eval/deterministic_return")
 PENDULUM = ["--env-id", "Pendulum-v1"]
 
 
@@ -98,10 +100,10 @@ def textbook_network(network, k: int, outputs: int) -> nn.Sequential:
     return nn.Sequential(*layers[:-1])
 
 
-@pytest.mark.parametrize("clip_vloss", [True, False])
+@pytest.mark.parametrize(("clip_vloss", "imitation_coef"), [(True, 0.0), (False, 0.0), (True, 0.7)])
 @pytest.mark.parametrize("space", [Box(-1, 1, (3,)), Discrete(4, start=2)], ids=["box", "discrete"])
-def test_the_update_is_ppo(ppo_ultra, space, clip_vloss):
-    """CleanRL's PPO, in autograd and torch.distributions, gives the same losses and the same weights."""
+def test_the_update_is_ppo(ppo_ultra, space, clip_vloss, imitation_coef):
+    """CleanRL's PPO, in autograd and torch.distributions, gives the same losses and the same weights; so it does imitating."""
     n, c = 64, 0.05
     rng = np.random.default_rng(0)
     args = ppo_ultra.Args(clip_coef=c, clip_vloss=clip_vloss, ent_coef=0.02)
@@ -109,6 +111,7 @@ def test_the_update_is_ppo(ppo_ultra, space, clip_vloss):
     if isinstance(space, Box):
         agent.log_std.data.copy_(torch.tensor([-0.3, 0.1, 0.2]))
     ppo = ppo_ultra.PPO(args, [], agent, rng)
+    ppo.imitation_coef = imitation_coef
     actor, critic = textbook_network(agent.network, 0, agent.policy.size), textbook_network(agent.network, 1, 1)
     log_std = nn.Parameter(agent.log_std.detach().clone())
     parameters = [*actor.parameters(), *critic.parameters(), *([log_std] if isinstance(space, Box) else [])]
@@ -119,28 +122,32 @@ def test_the_update_is_ppo(ppo_ultra, space, clip_vloss):
     o, a = torch.from_numpy(observations), torch.from_numpy(actions)
     old_logp = (ppo.log_probs(o, a).detach() + torch.from_numpy(rng.normal(scale=0.1, size=n))).float()
     advantages, ret, old_v = torch.from_numpy(rng.normal(size=(3, n)).astype(np.float32))
+    llm_actions, advised = a[torch.from_numpy(rng.permutation(n))], torch.from_numpy(rng.random(n) < 0.3)
 
     for _ in range(5):
-        loss, *got, log_ratio = ppo.loss(o, a, advantages, ret, old_v, old_logp)
+        loss, *got, log_ratio = ppo.loss(o, a, advantages, ret, old_v, llm_actions, advised, old_logp)
         ppo.optimizer.step(loss, 3e-3, args.max_grad_norm)
         if isinstance(space, Box):
             distribution = Normal(actor(o), log_std.exp())
             log_probs = distribution.log_prob(a).sum(1)
+            llm_log_probs = Normal(actor(o), log_std.detach().exp()).log_prob(llm_actions).sum(1)
             entropy = distribution.entropy().sum(1).mean()
         else:
             distribution = Categorical(logits=actor(o))
             log_probs, entropy = distribution.log_prob(a - 2), distribution.entropy().mean()
+            llm_log_probs = distribution.log_prob(llm_actions - 2)
         ratio = (log_probs - old_logp).exp()
         adv = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
         policy_loss = torch.max(-adv * ratio, -adv * ratio.clamp(1 - c, 1 + c)).mean()
         values = critic(o)[:, 0]
         clipped = old_v + (values - old_v).clamp(-c, c)
         value_loss = 0.5 * (torch.max((values - ret) ** 2, (clipped - ret) ** 2) if clip_vloss else (values - ret) ** 2).mean()
+        imitation_loss = -llm_log_probs[advised].sum() / n if imitation_coef else torch.zeros(())
         optimizer.zero_grad()
-        (policy_loss - args.ent_coef * entropy + args.vf_coef * value_loss).backward()
+        (policy_loss - args.ent_coef * entropy + args.vf_coef * value_loss + imitation_coef * imitation_loss).backward()
         nn.utils.clip_grad_norm_(parameters, args.max_grad_norm)
         optimizer.step()
-        expected = torch.stack([policy_loss, value_loss, entropy])
+        expected = torch.stack([policy_loss, value_loss, entropy, imitation_loss])
         torch.testing.assert_close(torch.stack(got), expected, rtol=1e-4, atol=1e-5)
         torch.testing.assert_close(log_ratio, ratio.log(), rtol=1e-4, atol=1e-5)
 
@@ -189,7 +196,7 @@ class Batches(list):
     def __call__(self, *batch):
         self.append([tensor.numpy() for tensor in batch])
         zero = sum(parameter.sum() for parameter in self.parameters) * 0.0
-        return zero, *torch.zeros(3), torch.full((len(batch[0]),), math.log(self.ratio))
+        return zero, *torch.zeros(4), torch.full((len(batch[0]),), math.log(self.ratio))
 
 
 @pytest.mark.parametrize(("terminates", "worth"), [(True, 0.0), (False, 0.9 * (5 + 2))])
@@ -224,7 +231,7 @@ def test_values_learn_the_returns(ppo_ultra):
     ppo.dones[[2, 5]] = True
     ppo.loss = Batches(ppo)
     ppo.update(1e-3)
-    ((observations, _, advantages, returns, _, _),) = ppo.loss
+    ((observations, _, advantages, returns, *_),) = ppo.loss
     order = observations[:, 0].astype(int)
     assert sorted(order) == list(range(6))
     expected = np.array([1 + 1 + 0.75, 2 + 1.5, 3, 4 + 2.5 + 1.5, 5 + 3, 6])
@@ -389,7 +396,7 @@ def test_the_harmful_entry_is_disabled_and_the_good_one_does_not(train, doors, a
     assert values_of(run_dir, "ultra/disabled_entries")[0] == 0
     assert values_of(run_dir, "ultra/disabled_entries")[-1] == 1
     assert values_of(run_dir, "ultra/advantage")[-1] > 1
-    assert summary.keys() == {"global_step", "seconds", "eval/episodic_return", "eval/guided_return", "verdict"}
+    assert summary.keys() == {"global_step", "seconds", *RETURNS, "eval/guided_return", "verdict"}
 
 
 def test_advantages_that_tell_of_worth_are_of_the_environments_own_reward(ppo_ultra, doors):
@@ -404,10 +411,14 @@ def test_advantages_that_tell_of_worth_are_of_the_environments_own_reward(ppo_ul
     ppo.collect()
 
     class Told(list):
+        estimates = (0.5, -0.5, math.nan)
+
         def record(self, *step):
             self.append(step)
 
     ppo.tell(told := Told())
+    assert (ppo.advised == (ppo.entries == 0)).all()  # what does not pay is not imitated
+    assert ppo.advised.any()
     unit = float(agent.returns.inverse_std)
     assert len(told) == 64
     for step, (entry, fired, advantage) in enumerate(told):
@@ -424,7 +435,7 @@ def test_advantages_that_tell_of_worth_are_of_the_environments_own_reward(ppo_ul
 @pytest.mark.parametrize("arm", ["a", "ra"])
 def test_own_rewards_are_the_rewards_but_for_the_llms(ppo_ultra, pretrained, arm):
     rng = np.random.default_rng(0)
-    args = ppo_ultra.Args(env_id="Pendulum-v1", num_steps=250, arm=arm)
+    args = ppo_ultra.Args(env_id="Pendulum-v1", num_steps=250, arm=arm, shaping="paper")
     env = ppo_ultra.guide(
         RecordEpisodeStatistics(gym.make("Pendulum-v1")), args, CriticalStates.load(pretrained / "table.json")
     )
@@ -447,6 +458,55 @@ def test_without_withholding_nothing_is_told_of_entries(train, pretrained):
     withheld = train(*starts_from(pretrained), "--arm", "a", "--total-timesteps", "512")
     rates = np.mean(values_of(withheld, "ultra/override_rate")) / np.mean(values_of(withheld, "ultra/hit_rate"))
     assert rates == pytest.approx(0.75, abs=0.1)
+
+
+# ------------------------------------------------------------------------------------------------ a stuck agent
+
+
+class Lever(gym.Env):
+    """A corridor with a lever 24 steps to the right, worth 1, and a door 4 steps to the left, worth 0.1; 40 steps an episode.
+
+    Random actions find the lever in about one episode of 10 000, and before it the door in most.
+    """
+
+    def __init__(self):
+        self.action_space, self.observation_space = Discrete(3), Box(-1.0, 1.0, (1,))
+
+    def _observe(self):
+        return np.array([self.x / 24], np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.x = self.t = 0
+        return self._observe(), {}
+
+    def step(self, action):
+        self.x, self.t = self.x + int(action) - 1, self.t + 1
+        reward = 1.0 if self.x == 24 else 0.1 if self.x == -4 else 0.0
+        return self._observe(), reward, reward > 0, self.t == 40, {}
+
+
+gym.register("llmwrappers-tests/Lever-v0", entry_point=Lever)
+RIGHT, STAY = (f"def critical(obs):\n    return True, {action}, 0.0\n" for action in (2, 1))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "low", "high"),
+    [
+        (("--arm", "none"), RIGHT, 0.08, 0.12),  # it learns to leave by the door
+        (("--arm", "a"), RIGHT, 0.95, 1.0),
+        (("--arm", "a"), STAY, 0.08, 0.12),  # what is wrong costs no more than time
+        (("--arm", "random"), RIGHT, 0.08, 0.12),
+    ],
+)
+def test_a_stuck_agent_is_led_on_by_what_is_right_and_not_harmed_by_what_is_wrong(train, tmp_path, arguments, code, low, high):
+    (tmp_path / "critical.py").write_text(code)
+    run_dir = train(
+        *("--env-id", "llmwrappers-tests/Lever-v0", "--agent", "none", "--critical-states", str(tmp_path), *arguments),
+        *("--num-steps", "1024", "--num-minibatches", "16", "--update-epochs", "10", "--learning-rate", "1e-3"),
+        *("--total-timesteps", "30720", "--eval-every", "30720", "--eval-episodes", "20", "--no-save-model"),
+    )
+    assert low <= json.loads((run_dir / "summary.json").read_text())["eval/episodic_return"] <= high
 
 
 # ------------------------------------------------------------------------------------------------ the arms
@@ -531,6 +591,36 @@ def test_critical_states_from_code(train, pretrained, tmp_path):
     run_dir = train(*arguments, "--critical-states", str(code), "--patience-steps", "0")
     assert any(values_of(run_dir, "ultra/hit_rate"))
     assert set(values_of(run_dir, "ultra/faults")) == {0}
+
+
+@pytest.mark.parametrize("space", [Discrete(4, start=1), Box(np.float32([0, -1, 5]), np.float32([1, 1, 9])), Box(-2, 4, (1,))])
+def test_the_control_for_code_has_its_states_and_other_actions(space):
+    answer = "[0.25, 0.5, 8.0]" if space.shape == (3,) else "2"
+    function = CriticalFunction(
+        f"def critical(obs):\n    if obs[0] > 0: return True, {answer}, 0.5\n    return False, 0, 0", space
+    )
+    control = copy.deepcopy(PermutedActions.of(function, np.random.default_rng(0)))
+    assert control.consult(np.array([-1.0])) == (-1, None)
+    entry, (action, reward) = control.consult(np.array([1.0]))
+    assert (entry, reward) == (0, 0.5)
+    assert space.contains(action)
+    assert not np.isclose(action, function(np.array([1.0]))[0]).any()
+    if isinstance(space, Discrete):
+        codes = [f"def critical(obs): return True, {action}, 0.0" for action in range(1, 5)]
+        seen = {PermutedActions(code, space, "inprocess", control.moved_to)(np.zeros(1))[0] for code in codes}
+        assert seen == {1, 2, 3, 4}
+
+
+def test_code_trains_its_control_and_a_bonus_everywhere(train, pretrained, tmp_path):
+    (tmp_path / "critical.py").write_text("def critical(obs):\n    return obs[0] < 0.5, [1.5], 0.5\n")
+    arguments = [*PENDULUM, "--agent", str(pretrained / "agent.pt"), "--total-timesteps", "512", "--critical-states"]
+    control = train(*arguments, str(tmp_path), "--arm", "random", "--patience-steps", "0")
+    assert any(values_of(control, "ultra/override_rate"))
+    assert not any(values_of(control, "ultra/llm_return"))
+    assert json.loads((control / "entries.json").read_text())[0]["line"] == 2
+    everywhere = train(*arguments, "everywhere", "--arm", "rnd")
+    assert set(values_of(everywhere, "ultra/hit_rate")) == {1.0}
+    assert all(values_of(everywhere, "ultra/llm_return"))
 
 
 @pytest.mark.filterwarnings("ignore:CriticalFunction")
@@ -637,7 +727,7 @@ def test_the_script_runs_from_the_command_line_and_is_tracked_offline(pretrained
     assert "eval at global_step 256: return" in result.stdout
     (run_dir,) = tmp_path.iterdir()
     description = json.loads((run_dir / "args.json").read_text())
-    assert description["args"]["arm"] == "ra"
+    assert description["args"]["arm"] == "a"
     assert set(description["sha256"]) == {"agent", "trajectories", "critical_states"}
     assert list(run_dir.glob("events.out.tfevents.*"))
     assert list(run_dir.glob("wandb/offline-run-*"))
@@ -691,15 +781,17 @@ def test_wrong_arguments_are_named(ppo_ultra, pretrained, tmp_path):
     assert "--num-minibatches 3 must divide num_envs * num_steps = 1 * 128" in says(*base, "--num-minibatches", "3")
     assert "--total-timesteps 100 must be at least one rollout" in says(*base, "--total-timesteps", "100")
     assert "no agent is shipped for --env-id Acrobot-v1" in says("--env-id", "Acrobot-v1")
-    assert "no table is shipped for --env-id Acrobot-v1" in says("--env-id", "Acrobot-v1", "--agent", "none")
+    assert "no code is shipped for --env-id Acrobot-v1" in says("--env-id", "Acrobot-v1", "--agent", "none")
+    acrobot = ("--env-id", "Acrobot-v1", "--agent", "none", "--guidance", "table")
+    assert "no table is shipped for --env-id Acrobot-v1" in says(*acrobot)
+    assert "--imitation-coef must be finite and at least 0, got -1.0" in says(*base, "--imitation-coef", "-1")
+    assert "--imitation-fraction must be in (0, 1], got 0.0" in says(*base, "--imitation-fraction", "0")
+    assert "everywhere is for --arm rnd, got --arm a" in says(*base, "--critical-states", "everywhere")
     assert "--env-id Nothing-v0" in says("--env-id", "Nothing-v0")
-    assert "needs --guidance table" in says(*base, "--guidance", "code", "--arm", "random")
     assert "got --agent none" in says(*base, "--agent", "none", "--arm", "random")
-    table = str(pretrained / "table.json")
-    assert "--guidance code: --critical-states" in says(*base, "--guidance", "code", "--critical-states", table)
     (tmp_path / "critical.py").write_text("def critical(obs):\n    return obs[0] > 0.0, [1.0], 0.5\n")
     code = ("--critical-states", str(tmp_path / "critical.py"))
-    assert "a table ends in .json" in says(*base, "--arm", "random", *code)
+    assert f"--critical-states {code[1]} is none: --guidance table" in says(*base, "--arm", "statemask", *code)
     assert "without --pretrain-timesteps" in says(*base, "--pretrain-timesteps", "256", "--fidelity-episodes", "2")
     assert "images must be uint8 of shape (channels, 80, 80)" in says(
         "--env-id", "llmwrappers-tests/Pictures-v0", "--agent", "none", "--arm", "none"

@@ -10,7 +10,7 @@ import pytest
 from conftest import Echo, Turns
 from gymnasium.spaces import Box, Discrete, MultiBinary
 
-from llmwrappers import CriticalFunction, PolicyRejected, vet_critical_function
+from llmwrappers import CriticalFunction, LLMActionOverride, PolicyRejected, vet_critical_function
 
 posix = pytest.mark.skipif(os.name != "posix", reason="worker processes need POSIX")
 TWO = Box(-1.0, 1.0, (2,), np.float32)
@@ -228,3 +228,43 @@ class TestVet:
         with pytest.raises(PolicyRejected, match=message) as refused:
             vet_critical_function(source, Echo())
         assert "line 4" in str(refused.value) or "line 1" in str(refused.value) or "line" not in str(refused.value)
+
+
+# ------------------------------------------------------------------------------------------------------------ entries
+
+RULES = '''
+def near(obs):
+    return obs[0] < 0.1, 1, 0.0  # of a helper: no entry
+
+def critical(obs):
+    """Rules, in their order: nämlich drei."""
+    inner = lambda x: x + 1
+    if obs[0] < 0.2:
+        return True, 0, 0.5
+    if obs[0] < 0.4: return (True, 1, \\
+                             0.25)  # é
+    for axis in range(2):
+        if obs[axis] > inner(8): return near(obs)
+    return False, None, None
+'''
+
+
+def test_each_return_is_an_entry_by_its_line():
+    function = CriticalFunction(RULES, Discrete(2))
+    assert (len(function), function.lines) == (4, [9, 10, 13, 14])
+    answers = [function.consult(np.array(obs)) for obs in ([0.1, 0.0], [0.3, 0.0], [0.05, 10.0], [9.5, 0.0], [0.5, 0.0])]
+    assert answers == [(0, (0, 0.5)), (1, (1, 0.25)), (0, (0, 0.5)), (-1, None), (-1, None)]
+    assert CriticalFunction("critical = lambda obs: (obs[0] < 1, 1, 0.5)", Discrete(2)).consult(np.zeros(1)) == (0, (1, 0.5))
+
+
+def test_an_entry_that_is_disabled_is_silent_and_the_others_speak():
+    source = "def critical(obs):\n    if obs[0] < 2: return True, [0.5, 0.5], 0\n    return True, [-0.5, -0.5], 0\n"
+    env = LLMActionOverride(Echo(steps=4), CriticalFunction(source, TWO))
+    env.disabled = [0]
+    env.reset(seed=0)
+    infos = [env.step(np.zeros(2, np.float32))[4] for _ in range(4)]
+    assert [info["critical_entry"] for info in infos] == [-1, -1, 1, 1]
+    assert [float(info["received"][0]) for info in infos] == [0, 0, -0.5, -0.5]
+    assert [float(info["llm_action"][0]) for info in infos] == [0, 0, -0.5, -0.5]
+    with pytest.raises(ValueError, match="0 to 1"):
+        env.disabled = [2]

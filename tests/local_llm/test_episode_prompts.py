@@ -4,10 +4,15 @@ import json
 import re
 
 import gymnasium as gym
+import numpy as np
 import pytest
+from corridor import CORRIDOR, FACTS, NAMES
 from scripted import GOOD, find, play
 
-from local_llm.episode_prompts import Episodes, Settings
+from llmwrappers import CriticalStates
+from local_llm import facts as local_facts
+from local_llm.episode_prompts import Case, Episodes, Settings
+from local_llm.trial import Trial
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is out of date.*:DeprecationWarning")
 
@@ -63,6 +68,30 @@ def test_more_budget_shows_more(trajectories, env):
         Episodes(trajectories, env, Settings(2, 2, budget)).states_prompt().count("\nstep ") for budget in (1000, 4000)
     )
     assert 5 < few < many <= 400
+
+
+@pytest.fixture
+def corridor(tmp_path, monkeypatch):
+    """Episodes of random actions in a corridor with facts of its own, and the corridor."""
+    (tmp_path / "Corridor-v0.toml").write_text(FACTS)
+    monkeypatch.setattr(local_facts, "PROMPTS", tmp_path)
+    return play(CORRIDOR), gym.make(CORRIDOR)
+
+
+def test_the_notes_of_the_facts_stand_in_every_prompt(corridor):
+    prompts = Episodes(*corridor, Settings(2, 2, 2000))
+    cases = [Case(0, 3, "It is locked in.", action=2)]
+    note = {"rationale": "It was.", "reasoning": "It does."}
+    table = CriticalStates(corridor[0].observations[:1].astype(float), [2], [0.0], np.ones(len(NAMES)), 1.0, notes=[note])
+    trial = Trial([{"entry": 0, "fired": 0, "withheld": 0, "low": None}], corridor[0])
+    texts = [prompts.states_prompt(), prompts.round_prompt(table, trial, 0.0)]
+    for text in [*texts, *(prompts.cases_prompt(name, cases) for name in ("actions", "rewards", "code"))]:
+        facts, _, rest = text.partition("# Facts\n")[2].partition("\n\n# How to read what follows\n")
+        assert facts.endswith(
+            "An episode lasts at most 300 steps.\n- Only whoever carries the key opens the door.\n"
+            "- Forward into a wall, a key or a closed door does nothing."
+        )
+        assert rest
 
 
 @pytest.mark.parametrize("env_id", ["Hopper-v4", "CartPole-v1"])

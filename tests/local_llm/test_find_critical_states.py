@@ -33,12 +33,13 @@ from scripted import (
 
 from llmwrappers import CriticalStates, LLMActionOverride, Trajectories
 from llmwrappers.critical_states.function import CriticalFunction
-from llmwrappers.critical_states.guidance import shipped_tables
+from local_llm import episode_prompts
 from local_llm import find_critical_states as command
 from local_llm.episode_prompts import Episodes
 from local_llm.find_critical_states import find_critical_states, main
 from local_llm.models.recorded import Recorded
 from local_llm.models.reply import ModelError, Sampling
+from local_llm.render import fill_file
 from local_llm.reply_text import ExtractionError
 from local_llm.trial import Trial
 
@@ -177,6 +178,15 @@ class TestReplay:
         assert "is where the recorded replies are" in capsys.readouterr().err
         assert main(["--replay", "again", "--output", "third"]) == 0
         self.same(folder, tmp_path / "third")
+
+    def test_prompts_that_are_worded_otherwise_today_are_asked_as_they_were(self, folder, tmp_path, monkeypatch, capsys):
+        monkeypatch.setattr(episode_prompts, "fill_file", lambda name, values: f"Be brief.\n{fill_file(name, values)}")
+        assert main(["--replay", str(folder), "--output", "again"]) == 0
+        self.same(folder, tmp_path / "again")
+        assert "prompt-code-retry-1.txt is asked as it was; today it would be worded otherwise" in capsys.readouterr().out
+        shutil.copy(folder / "trajectories.npz", "mine.npz")
+        assert main(["--trajectories", "mine.npz", "--replay", str(folder), *OPTIONS, "--output", "out"]) == 1
+        assert "+Be brief." in capsys.readouterr().err  # new episodes deserve the new prompt
 
     def test_replay_alone_rebuilds_all_that_is_shipped(self, folder, tmp_path, monkeypatch, capsys):
         monkeypatch.setattr(command, "SHIPPED", folder.parent)
@@ -418,12 +428,58 @@ class TestSecondRound:
             find_critical_states(trajectories, env, Scripted(), Sampling(), tmp_path, self.ROUNDS)
 
 
+class TestCode:
+    """``--ask code``: one prompt, a function that leads on, no table."""
+
+    ALWAYS = SOURCE.replace("-0.95", "9.95")
+
+    def run(self, monkeypatch, backend, *arguments):
+        monkeypatch.setattr(command, "make_backend", lambda args: backend)
+        return main(["--trajectories", "trajectories.npz", "--ask", "code", *OPTIONS, *arguments])
+
+    def test_one_reply_becomes_code_that_may_speak_everywhere(self, saved, monkeypatch, capsys):
+        broken = CODE.replace(SOURCE, "import os\n" + SOURCE)
+        backend = Scripted(broken, CODE.replace(SOURCE, self.ALWAYS))
+        (saved.parent / "agent.pt").touch()
+        assert self.run(monkeypatch, backend, "--output", "out") == 0
+        folder = saved.parent / "out"
+        assert (folder / "critical.py").read_text() == self.ALWAYS
+        assert facts(folder)["code"]["hit_rate"] == 1.0
+        assert [exchange["reply"] for exchange in facts(folder)["exchanges"]] == [
+            "reply-function.md",
+            "reply-function-retry-1.md",
+        ]
+        assert "only numpy and math are allowed" in backend.prompts[1]
+        assert not list(folder.glob("table*"))
+        use = "use it: python cleanrl_scripts/ppo_ultra.py --env-id Pendulum-v1 --agent agent.pt --arm a --guidance code "
+        assert f"{use}--critical-states out" in capsys.readouterr().out
+        shutil.copy(saved, folder)
+        assert main(["--replay", "out", "--output", "again"]) == 0
+        assert (saved.parent / "again" / "critical.py").read_text() == self.ALWAYS
+
+    def test_the_prompt_holds_the_notes_and_can_be_had_alone(self, tmp_path, monkeypatch, capsys):
+        monkeypatch.chdir(tmp_path)
+        play("llmwrappers/KeyCorridor-v0").save(tmp_path / "trajectories.npz")
+        assert self.run(monkeypatch, None, "--prompts-only", "--output", "out") == 0
+        assert [path.name for path in (tmp_path / "out").iterdir()] == ["prompt-function.txt"]
+        prompt = (tmp_path / "out" / "prompt-function.txt").read_text()
+        assert "- The grid has 7 x 7 cells." in prompt
+        assert "carried kind" in prompt
+        assert "which none of these episodes shows" in prompt
+        assert "prompt: out/prompt-function.txt" in capsys.readouterr().out
+
+    def test_a_second_round_is_for_tables(self, capsys):
+        with pytest.raises(SystemExit, match="2"):
+            main(["--ask", "code", "--rounds", "2"])
+        assert "a second round tries a table, got 2" in capsys.readouterr().err
+
+
 @pytest.mark.skipif(
     not gym.__version__.startswith("1.4."), reason="other versions of Gymnasium word the documentation otherwise"
 )
-@pytest.mark.parametrize("name", shipped_tables())
-def test_a_shipped_table_is_rebuilt_byte_for_byte(name, tmp_path, capsys):
-    env_id = CriticalStates.load(command.SHIPPED / name / "table.json").environment
+@pytest.mark.parametrize("name", sorted(path.parent.name for path in command.SHIPPED.glob("*/critical.py")))
+def test_what_is_shipped_is_rebuilt_byte_for_byte(name, tmp_path, capsys):
+    env_id = facts(command.SHIPPED / name)["environment"]
     assert main(["--replay", "--env-id", env_id, "--output", str(tmp_path / "again")]) == 0
     assert "byte for byte" in capsys.readouterr().out
     for path in (command.SHIPPED / name).glob("*-*.*"):  # prompts and replies

@@ -1,0 +1,42 @@
+"""evaluate_agent: what an actor-critic returns, by its most probable actions and by samples, and with an LLM's actions."""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from cleanrl_scripts.common.actor_critic import ActorCritic
+from cleanrl_scripts.common.arguments import RunArgs
+from cleanrl_scripts.common.evaluation import evaluate
+
+
+def evaluate_agent(
+    agent: ActorCritic, env: gym.Env, guided_env: gym.Env | None, args: RunArgs, video_name: str
+) -> dict[str, float]:
+    """The agent's mean returns, the headline first.
+
+    On a Box the headline is that of the most probable actions: a Gaussian's noise is there to explore with. On a Discrete space
+    it is that of samples: chance may lead on where the most probable action, again and again, leads nowhere.
+
+    Args:
+        guided_env: the environment with the LLM's actions, if there are any
+        video_name: how a recorded episode is called
+    """
+    samples = np.random.default_rng((args.seed, 2))
+    ways: dict[str, Any] = {"deterministic": agent.act, "sampled": lambda observation: agent.act(observation, samples)}
+    headline, other = ("deterministic", "sampled") if agent.policy.shape else ("sampled", "deterministic")
+    values = {
+        "eval/episodic_return": evaluate(env, ways[headline], args.seed, args.eval_episodes, video_name),
+        f"eval/{other}_return": evaluate(env, ways[other], args.seed, args.eval_episodes),
+    }
+    if guided_env:
+        guided_env.set_wrapper_attr("counts", (0, 0), force=False)  # code that was given up speaks again
+        values["eval/guided_return"] = evaluate(guided_env, ways[headline], args.seed, args.eval_episodes)
+    return values
+
+
+def in_words(values: dict[str, float]) -> str:
+    """The same for a line of the log."""
+    (_, headline), *others = values.items()
+    rest = (f"{name.removeprefix('eval/').removesuffix('_return')} {value:.4g}" for name, value in others)
+    return f"return {headline:.4g} ({', '.join(rest)})"
