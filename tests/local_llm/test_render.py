@@ -20,7 +20,9 @@ from local_llm.render import fill, main, render_prompt
 PRIORS = ROOT / "llmwrappers" / "priors" / "shipped"
 SERVED = {id: path.name for path in facts.PROMPTS.glob("*.toml") for id in tomllib.loads(path.read_text())["serves"]}
 MUJOCO = sorted(
-    id for id in SERVED if id.startswith(("Hopper", "Walker", "Ant", "HalfC", "Humanoid", "Swimmer", "InvertedPendulum"))
+    id
+    for id in SERVED
+    if id.rpartition("/")[2].startswith(("Hopper", "Walker", "Ant", "HalfC", "Humanoid", "Swimmer", "InvertedPendulum"))
 )
 
 
