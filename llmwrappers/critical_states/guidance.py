@@ -34,7 +34,7 @@ def load_guidance(source: str | os.PathLike[str] | Guidance, env: gym.Env, info_
 
     Args:
         source: a shipped name ("Hopper-v4"), a path to a table (.json) or to code (.py, see CriticalFunction), a folder that
-            holds ``table.json``, or a callable such as CriticalStates
+            holds ``table.json`` or, without one, ``critical.py``, or a callable such as CriticalStates
         env: the environment that it is to guide an agent in
         info_key: the key of the info that is matched, if that is not the observation; only its actions are tested then
 
@@ -67,8 +67,8 @@ def _load(source: Any, env: gym.Env) -> Any:
     if isinstance(source, str) and name in shipped_tables():
         return CriticalStates.load(SHIPPED / name / "table.json")
     path = Path(source)
-    if (path / "table.json").is_file():
-        path = path / "table.json"
+    # A folder's table, or its code where it holds no table.
+    path = next((path / name for name in ("table.json", "critical.py") if (path / name).is_file()), path)
     if path.suffix == ".json" and path.is_file():
         return CriticalStates.load(path)
     if path.suffix == ".py" and path.is_file():
@@ -82,7 +82,7 @@ def _load(source: Any, env: gym.Env) -> Any:
             raise PolicyRejected(rejected.line, f"{rejected.reason} (in {str(path)!r})") from None
     shipped = ", ".join(shipped_tables()) or "none"
     raise ValueError(
-        f"critical_states must be a shipped table ({shipped}), a .json or .py file, or a folder with table.json; "
+        f"critical_states must be a shipped table ({shipped}), a .json or .py file, or a folder with table.json or critical.py; "
         f"got {str(source)!r}"
     )
 

@@ -59,10 +59,13 @@ def test_names_paths_and_folders_stand_for_the_same_table(shipped):
 
 def test_a_path_to_code_stands_for_a_critical_function(tmp_path):
     (tmp_path / "critical.py").write_text(CODE)
-    guidance = load_guidance(tmp_path / "critical.py", Echo())
-    assert isinstance(guidance, CriticalFunction)
-    action, reward = guidance(np.zeros(3))
-    assert (action.tolist(), reward) == ([0.25, 1.0], -1.0)
+    for source in (tmp_path / "critical.py", tmp_path, str(tmp_path)):  # a folder that holds no table, too
+        guidance = load_guidance(source, Echo())
+        assert isinstance(guidance, CriticalFunction)
+        action, reward = guidance(np.zeros(3))
+        assert (action.tolist(), reward) == ([0.25, 1.0], -1.0)
+    STATES.save(tmp_path / "table.json")
+    assert isinstance(load_guidance(tmp_path, Echo()), CriticalStates)
 
 
 def test_refused_code_names_the_file_and_the_line(tmp_path):
