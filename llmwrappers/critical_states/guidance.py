@@ -82,8 +82,8 @@ def _load(source: Any, env: gym.Env) -> Any:
             raise PolicyRejected(rejected.line, f"{rejected.reason} (in {str(path)!r})") from None
     shipped = ", ".join(shipped_tables()) or "none"
     raise ValueError(
-        f"critical_states must be a shipped table ({shipped}), a .json or .py file, or a folder with table.json or critical.py; "
-        f"got {str(source)!r}"
+        f"critical_states must be a shipped table ({shipped}), a .json or .py file, or a folder with table.json or "
+        f"critical.py; got {str(source)!r}"
     )
 
 

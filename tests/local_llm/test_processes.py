@@ -55,8 +55,9 @@ class TestProgress:
 class TestRunCommands:
     def test_the_time_left_is_a_live_line_on_a_terminal(self, tmp_path, monkeypatch, capsys):
         monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-        code = "import time\nfor step in range(80): print(f'global_step {step}/80', flush=True); time.sleep(0.1)"
-        assert run_commands({tmp_path / "run": [sys.executable, "-c", code]}, 1, print, steps=80, later=1) == {}
+        # The line comes 3 seconds after the first look, at 5 seconds or when the run has printed something.
+        code = "import time\nfor step in range(120): print(f'global_step {step}/120', flush=True); time.sleep(0.1)"
+        assert run_commands({tmp_path / "run": [sys.executable, "-c", code]}, 1, print, steps=120, later=1) == {}
         out = capsys.readouterr().out
         assert re.search(r"  about 0:00:\d\d left\r +\r", out)
         assert out.endswith("  1 of 1: run finished\n")
