@@ -38,7 +38,7 @@ from cleanrl_scripts.common.critical_state_sources import (
     source_files,
 )
 from cleanrl_scripts.common.distributions import approx_kl
-from cleanrl_scripts.common.entry_table import entry_table
+from cleanrl_scripts.common.entry_table import entry_table, record_rollout
 from cleanrl_scripts.common.environments import make_flat_env, note_endless_episodes
 from cleanrl_scripts.common.errors import UserError, run_script
 from cleanrl_scripts.common.fidelity import fidelity
@@ -238,8 +238,7 @@ class PPO:
         next_values = self.agent.numpy(self.current)[1]
         advantages = gae(self.own_rewards, self.values, self.dones, next_values, self.args.gamma, self.args.gae_lambda)
         advantages /= self.agent.returns.inverse_std
-        for place in zip(*np.nonzero(self.entries >= 0), strict=True):
-            worth.record(int(self.entries[place]), bool(self.overridden[place]), float(advantages[place]))
+        record_rollout(worth, self.entries, self.overridden, advantages, self.dones)
         self.advised &= np.array(worth.estimates)[self.entries] > 0  # what does not pay is not imitated
         for name, where in (("played", self.overridden), ("withheld", (self.entries >= 0) & ~self.overridden)):
             if where.any():

@@ -1,7 +1,28 @@
-"""entry_table: what became of each entry of the LLM's table, or of each return of its code."""
+"""What became of each entry of the LLM's table, or of each return of its code: told after each rollout, and in a table."""
+
+from collections import defaultdict
+from statistics import fmean
+
+import numpy as np
 
 from llmwrappers import CriticalFunction, CriticalStates, EntryWorth
 from llmwrappers.critical_states.guidance import Guidance
+
+
+def record_rollout(
+    worth: EntryWorth, entries: np.ndarray, overridden: np.ndarray, advantages: np.ndarray, dones: np.ndarray
+) -> None:
+    """Records, of each episode in a rollout, the mean advantage of the steps in which an entry was played, and was withheld.
+
+    The steps of an episode are no independent witnesses: one in which an agent walks in a circle to its end would outvote a
+    hundred in which the entry led on. Arrays of shape (steps, environments); ``entries`` is -1 where none matched.
+    """
+    episodes = np.cumsum(dones, axis=0) - dones
+    told = defaultdict(list)
+    for step, env in zip(*np.nonzero(entries >= 0), strict=True):
+        told[entries[step, env], overridden[step, env], env, episodes[step, env]].append(float(advantages[step, env]))
+    for (entry, fired, *_), of_episode in told.items():
+        worth.record(int(entry), bool(fired), fmean(of_episode))
 
 
 def entry_table(worth: EntryWorth, guidance: Guidance) -> list[dict]:

@@ -7,15 +7,15 @@ from typing import Any
 
 from llmwrappers.critical_states.discounted_returns import DiscountedReturns, difference
 
-# Fewer steps of a kind may be alike by chance, and an interval of their spread would be too narrow.
-FEWEST_STEPS = 10
-# Tests share the error, so that many of them make every interval wide; and a quarter more steps narrow it by a tenth only.
+# Fewer episodes of a kind may be alike by chance, and an interval of their spread would be too narrow.
+FEWEST_EPISODES = 10
+# Tests share the error, so that many of them make every interval wide; and a quarter more episodes narrow it by a tenth only.
 GROWTH = 1.25
 
 
 @dataclass
 class _Entry:
-    """The advantages of the steps on which an entry's action was played, of those on which it was withheld, and the verdict."""
+    """Each episode's advantage where an entry's action was played, that where it was withheld, and the verdict."""
 
     fired: DiscountedReturns
     withheld: DiscountedReturns
@@ -29,7 +29,7 @@ class _Entry:
     def test(self, error_rate: float) -> None:
         """Renews the interval if there is enough that is new; the tests of all times miss with ``error_rate`` at most."""
         fewest = min(self.fired_count, self.withheld_count)
-        if fewest < GROWTH * self.tested_count or min(self.fired.count, self.withheld.count) < FEWEST_STEPS:
+        if fewest < GROWTH * self.tested_count or min(self.fired.count, self.withheld.count) < FEWEST_EPISODES:
             return
         self.tests += 1
         self.tested_count = fewest
@@ -42,20 +42,21 @@ class EntryWorth:
 
     Where an entry matches, a coin decides whether its action is played (LLMActionOverride's ``control_probability``), so that
     nothing but the action tells the two kinds of steps apart. With the advantages of these steps, estimated from the
-    environment's own reward::
+    environment's own reward, and an episode's steps of a kind taken together as one mean::
 
         worth(entry) = mean(advantage | fired) - mean(advantage | withheld)
 
     with Welch's interval (see ``discounted_returns.difference``). An entry is disabled, for good, at the first test at which
     its interval lies wholly below 0. The error is divided among entries and tests, ``error_rate / (n_entries k (k + 1))`` at an
     entry's k-th test, so that with probability 1 - ``error_rate`` no entry that does no harm is disabled at any time, as far
-    as steps are independent and means of advantages normal. Where an advantage is rare and far below the rest (a fall in one
-    step of twenty), the fewer withheld steps may not have seen it yet, and harmless entries are disabled more often, the
+    as episodes are independent and means of advantages normal. Where an advantage is rare and far below the rest (a fall in one
+    episode of twenty), the fewer withheld ones may not have seen it yet, and harmless entries are disabled more often, the
     more so the less is withheld.
 
-    A look tests an entry only if the smaller of its two numbers of steps has grown by a quarter since its last test. So there
-    are about ten tests for every tenfold of steps, however often one looks, and each may err more often than a test of every
-    look could: the intervals are narrower. To wait costs at most a quarter more steps. The first test takes 10 of each kind.
+    A look tests an entry only if the smaller of its two numbers of episodes has grown by a quarter since its last test. So
+    there are about ten tests for every tenfold of episodes, however often one looks, and each may err more often than a test
+    of every look could: the intervals are narrower. To wait costs at most a quarter more episodes. The first test takes 10 of
+    each kind.
 
     Args:
         n_entries: of the table
@@ -92,7 +93,7 @@ class EntryWorth:
         self._entries = [_Entry(DiscountedReturns(discount), DiscountedReturns(discount)) for _ in range(n_entries)]
 
     def record(self, entry: int, fired: bool, advantage: float) -> None:
-        """Takes in one step on which an entry matched: whether its action was played, and the step's advantage.
+        """Takes in the mean advantage of an episode's steps on which an entry matched and was played, or was withheld.
 
         Raises:
             ValueError: no such entry, or an advantage that is not finite
@@ -128,12 +129,12 @@ class EntryWorth:
 
     @property
     def estimates(self) -> list[float]:
-        """What each entry is worth by the steps so far, without an interval; NaN for one that has not been played both ways."""
+        """What each entry is worth by the episodes so far, without an interval; NaN for one that has not been played both ways."""
         return [e.fired.mean - e.withheld.mean if e.fired.count and e.withheld.count else math.nan for e in self._entries]
 
     @property
     def advantage(self) -> float:
-        """What the entries that speak are worth together, each weighed by its steps; NaN where nothing can be compared."""
+        """What the entries that speak are worth together, each weighed by its episodes; NaN where nothing can be compared."""
         compared = [e for e in self._entries if not e.is_disabled and e.fired.count > 0 and e.withheld.count > 0]
         if not compared:
             return math.nan
@@ -141,7 +142,7 @@ class EntryWorth:
         return fmean((entry.fired.mean - entry.withheld.mean for entry in compared), weights)
 
     def table(self) -> list[dict[str, Any]]:
-        """Returns a dict of JSON types for each entry: its steps so far, and its worth with the interval at its last test.
+        """Returns a dict of JSON types for each entry: its episodes so far, and its worth with the interval at its last test.
 
         ``low`` and ``high`` are None for an entry met too rarely for an interval, ``advantage`` too for one not yet tested.
         """

@@ -377,8 +377,8 @@ class TestSecondRound:
         told = prompt.partition("# What came of your entries")[2]
         assert told.count("\n## Entry ") == 3
         assert "## Entry 0\nWhy it was critical: It swings (0, 7).\ncos(theta) = " in told
-        assert "\nAction: [-0.5]. Push 0.\nPlayed 40 times, withheld 12 times. Worth -3 [-5, -1]: it was disabled." in told
-        assert "Played 3 times, withheld 2 times. Met too rarely to tell its worth." in told
+        assert "\nAction: [-0.5]. Push 0.\nPlayed in 40 episodes, withheld in 12. Worth -3 [-5, -1]: it was disabled." in told
+        assert "Played in 3 episodes, withheld in 2. Met too rarely to tell its worth." in told
         assert "Worth +2 [+0.5, +3.5]: it surely helped." in told
         assert Episodes(later, env, SETTINGS).interpreter.episode(1, 1500) in told
         assert '"keep": [2],' in told
