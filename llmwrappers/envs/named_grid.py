@@ -151,6 +151,6 @@ def make_grid(env_id: str, slots: Mapping[str, int], render_mode: str | None = N
     except ImportError as error:
         raise DependencyNotInstalled('grids need minigrid: pip install "minigrid"') from error
     # What checks and orders calls is wrapped around the whole.
-    base: Any = gym.make(env_id, render_mode=render_mode, disable_env_checker=True).unwrapped
-    base.gen_obs = dict  # nobody observes the agent's view here, and to make it takes most of a step's time
+    base: Any = gym.make(env_id, render_mode=render_mode, highlight=False, disable_env_checker=True).unwrapped
+    base.gen_obs = dict  # nobody observes the agent's view, and to make it takes most of a step's time
     return NamedGrid(base, slots)
