@@ -21,7 +21,7 @@ paper=(--script td3_camel.py --env-ids "${mujoco[@]}" --total-timesteps 300000 -
     --expert-models "benchmarks/experts/{env_id}.pt")
 # ULTRA as published: a table, its rewards as they are, nothing imitated.
 ultra=(--script ppo_ultra.py --total-timesteps 500000 --no-cuda --guidance table --shaping paper --imitation-coef 0)
-grids=(--script ppo_ultra.py --env-ids llmwrappers/{KeyCorridor,DoorKey,LockedRoom,MultiRoom,ObstructedMaze}-v0 --no-cuda)
+stuck=(--script ppo_ultra.py --env-ids llmwrappers/{KeyCorridor,DoorKey,LockedRoom,MultiRoom,ObstructedMaze,HopperBeyond}-v0 --no-cuda)
 
 # PPO that begins as its prior, PPO alone; then the other environments with shipped candidates; then useless priors. Minutes a run.
 # Four are small: they get 300 000 steps instead of 1 000 000.
@@ -47,10 +47,14 @@ compare ppo-camel-ablations --script benchmarks/ppo_camel_ablations.py --env-ids
     "clone-10000=--change nothing --clone-steps 10000" "gamma-0.99=--change nothing --clone-gamma 0.99" \
     "minibatches-32=--change nothing --clone-minibatches 32" "no-warmup=--change nothing --warmup-steps 0"
 # Agents that are stuck, led on by code: who is stuck; then the code, played and imitated, and what it is compared with.
-compare grids-stuck "${grids[@]}" --total-timesteps 1000000 --seeds 1-3 \
+compare stuck-alone "${stuck[@]}" --total-timesteps 1000000 --seeds 1-3 \
     --arms "none=--arm none --agent none" "rnd=--arm rnd --agent none --critical-states everywhere"
-compare grids "${grids[@]}" --total-timesteps 600000 --seeds 1-5 --arms none "rnd=--arm rnd --critical-states everywhere" a \
-    "a-played=--arm a --imitation-coef 0" "a-imitated=--arm a --control-probability 0.99" "ra=--arm ra" random
+compare stuck "${stuck[@]}" --total-timesteps 600000 --seeds 1-5 --arms none a random "rnd=--arm rnd --critical-states everywhere"
+compare stuck-parts "${stuck[@]}" --total-timesteps 600000 --seeds 1-3 \
+    --arms a "played=--arm a --imitation-coef 0" "imitated=--arm a --control-probability 0.99" ra
+# The tables of agents that are not stuck, imitated.
+compare ultra-imitated --script ppo_ultra.py --env-ids Hopper-v4 Walker2d-v4 --total-timesteps 500000 --no-cuda \
+    --guidance table --arms none a --seeds 1-3
 # CAMEL: TD3, the paper; then more seeds; then what the paper compares with. The experts are agents that the paper's form had
 # at its end, for TD3 alone has hardly one to offer after 300 000 steps.
 compare paper "${paper[@]}" --arms td3 paper --seeds 1-3

@@ -31,6 +31,8 @@ from local_llm.reply_text import (
 )
 
 SEND_CRITICAL = SEND.replace("policy(obs)", "critical(obs)")
+# What replies forget most.
+_IMPORTS = {"np": "import numpy as np", "numpy": "import numpy", "math": "import math"}
 _DEFINES_POLICY = re.compile(r"\bdef[ \t]+policy\b|^[ \t]*policy[ \t]*=", re.M)
 
 
@@ -51,7 +53,8 @@ def extract_policy(reply: str, finish_reason: str = "stop") -> str:
     """Returns the Python source in a reply that defines a function ``policy`` of one argument.
 
     It is the last block that does so, with the helpers it uses from other blocks and without examples of its use. The
-    code may also stand without a fence, in a JSON string, or in a single function under another name.
+    code may also stand without a fence, in a JSON string, or in a single function under another name. Imports of NumPy
+    and math that it forgot are added, with a comment.
 
     Args:
         reply: all that the model wrote, its reasoning included
@@ -78,7 +81,7 @@ def extract_policy(reply: str, finish_reason: str = "stop") -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a backslash in a docstring is no error yet
-            return _policy_in(blocks, may_rename=not cut)
+            return _with_imports(_policy_in(blocks, may_rename=not cut))
     except ExtractionError as error:
         raise Truncated(CUT_OFF.format("code")) if cut else error from None
     except (RecursionError, MemoryError, SyntaxError, ValueError) as error:
@@ -112,8 +115,28 @@ def extract_critical(reply: str, finish_reason: str = "stop") -> str:
                 problem = BrokenCode(str(error).removesuffix(SEND).strip(), SEND_CRITICAL)
                 continue
             if any(isinstance(node, ast.FunctionDef) and node.name == "critical" for node in code.tree.body):
-                return code.source.rstrip("\n") + "\n"
+                return _with_imports(code.source.rstrip("\n") + "\n")
     raise problem
+
+
+def _with_imports(source: str) -> str:
+    """Adds the imports of NumPy and math that the code uses and forgot, and says so in it.
+
+    Example:
+        >>> print(_with_imports("def policy(obs):\\n    return np.sin(obs[:1])\\n"), end="")
+        import numpy as np  # added: the reply uses np and does not import it
+        def policy(obs):
+            return np.sin(obs[:1])
+    """
+    used, bound, tables = set(), set(), [symtable.symtable(source, "<reply>", "exec")]
+    for table in tables:  # which grows
+        tables += table.get_children()
+        for symbol in table.get_symbols():
+            is_own = symbol.is_assigned() or symbol.is_imported() or symbol.is_parameter()
+            (bound if is_own else used).add(symbol.get_name())
+    forgotten = [name for name in _IMPORTS if name in used - bound]
+    added = [f"{_IMPORTS[name]}  # added: the reply uses {name} and does not import it\n" for name in forgotten]
+    return "".join(added) + source
 
 
 def _policy_in(blocks: list[Block], may_rename: bool) -> str:

@@ -52,6 +52,40 @@ def test_a_shipped_policy_is_its_reply_s_block_byte_for_byte(path):
     assert extract_policy(path.read_bytes().decode("utf-8")).encode("utf-8") == shipped.read_bytes()
 
 
+FORGOTTEN = {
+    "np": ("def policy(obs):\n    return np.clip(-obs[:1], -1, 1)\n", ["np"]),
+    "math, in a helper": (
+        "def lean(angle):\n    return math.sin(angle)\n\n\ndef policy(obs):\n    return [lean(float(obs[0]))]\n",
+        ["math"],
+    ),
+    "both": ("GAIN = np.array([1.0])\n\n\ndef policy(obs):\n    return GAIN * math.pi\n", ["np", "math"]),
+    "the one that it did not import": ("import math\n\n\ndef policy(obs):\n    return np.array([math.pi])\n", ["np"]),
+}
+
+
+@pytest.mark.parametrize("name", FORGOTTEN)
+def test_forgotten_imports_are_added_and_the_code_says_so(name):
+    source, forgotten = FORGOTTEN[name]
+    line = {"np": "import numpy as np", "math": "import math"}
+    added = "".join(f"{line[module]}  # added: the reply uses {module} and does not import it\n" for module in forgotten)
+    assert extract_policy(fenced(source)) == added + source
+    critical = source.replace("policy", "critical")
+    assert extract_critical(fenced(critical)) == added + critical
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def policy(obs):\n    math = obs[:1]\n    return math\n",
+        "def policy(np):\n    return np[:1]\n",
+        "from math import sin\n\n\ndef policy(obs):\n    return [sin(obs[0])]\n",
+        "import numpy as np, math\n\n\ndef policy(obs):\n    return np.array([math.pi])\n",
+    ],
+)
+def test_no_import_is_added_that_is_there_or_not_needed(source):
+    assert extract_policy(fenced(source)) == source
+
+
 def test_all_shipped_replies_are_read():
     assert len(REPLIES) >= 15
 
