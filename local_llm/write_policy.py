@@ -23,6 +23,7 @@ import gymnasium as gym
 
 from llmwrappers import PolicyRejected, priors, vet_policy
 from llmwrappers.files import folder_name
+from llmwrappers.priors import PriorPolicy
 from llmwrappers.priors.measurement import Measurement, choose, make, measure, random_actions
 from local_llm.choose import BUDGET_STEPS, Candidate, Choice, choose_candidate
 from local_llm.command import (
@@ -65,6 +66,8 @@ class Writer:
     sampling: Sampling
     env: gym.Env
     folder: Path
+    episodes: int = 10  # that a policy must play without a fault; seeded from ``seed`` on, as those that measure it later
+    seed: int = 0
     candidates: list[Candidate] = field(default_factory=list)
     conversations: dict[int, list[Message]] = field(default_factory=dict)  # with each candidate's reply as the last message
 
@@ -90,7 +93,7 @@ class Writer:
             self.conversations[number] = [*messages, {"role": "assistant", "content": reply.text}]
             try:
                 candidate.source = extract_policy(reply.text, reply.finish_reason)
-                candidate.policy = vet_policy(candidate.source, self.env.observation_space, self.env.action_space, env=self.env)
+                candidate.policy = self._vetted(candidate.source)
             except (ExtractionError, PolicyRejected) as error:
                 candidate.rejected = str(error).removesuffix(SEND).strip()
                 if retry == MOST_RETRIES:
@@ -107,6 +110,14 @@ class Writer:
                 break
         print(f"candidate {number}: {candidate.rejected or 'checked and probed'}", flush=True)
         return candidate
+
+    def _vetted(self, source: str) -> PriorPolicy:
+        policy = vet_policy(source, self.env.observation_space, self.env.action_space, env=self.env)
+        measured = measure(self.env, policy, self.episodes, self.seed)
+        if measured.faults:
+            steps = f"{measured.faults} of the {sum(measured.steps)} steps of {self.episodes} episodes"
+            raise PolicyRejected(None, f"it fails in {steps} that it plays: {measured.first_fault}")
+        return policy
 
     def _save(self, name: str, text: str) -> None:
         save_text(self.folder / name, text)
@@ -237,7 +248,7 @@ def run(args: argparse.Namespace) -> Choice:
         require_trainable(args.candidates + args.refine, args.budget_steps, env)  # before a model is asked
     prompt = args.prompt.read_text("utf-8") if args.prompt else render_prompt(args.env_id)
     claim_output(args.output, prompt, recordings(args))
-    writer = Writer(Overwriting(make_backend(args), args.output), args.sampling, env, args.output)
+    writer = Writer(Overwriting(make_backend(args), args.output), args.sampling, env, args.output, args.episodes, args.seed)
     try:
         choice = write_and_choose(args, prompt, writer)
     except (ModelError, TrainingFailed) as error:

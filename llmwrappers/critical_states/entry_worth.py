@@ -129,7 +129,7 @@ class EntryWorth:
 
     @property
     def estimates(self) -> list[float]:
-        """What each entry is worth by the episodes so far, without an interval; NaN for one that has not been played both ways."""
+        """What each entry is worth so far, without an interval; NaN for one that has not been played both ways."""
         return [e.fired.mean - e.withheld.mean if e.fired.count and e.withheld.count else math.nan for e in self._entries]
 
     @property

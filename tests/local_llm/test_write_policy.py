@@ -29,6 +29,11 @@ SWING = "def policy(obs):\n    return [2.0 * (obs[2] > 0) - 1.0]\n"
 STILL = "def policy(obs):\n    return [0.0]\n"
 HOSTILE = "import os\ndef policy(obs):\n    return [os.getpid()]\n"
 SHAPE = "def policy(obs):\n    return obs\n"
+# Fails at a speed that the probe's steps do not come by.
+RARE = (
+    "def policy(obs):\n    if abs(obs[2] - 1.1) < 0.02 and abs(obs[0] ** 2 + obs[1] ** 2 - 1) < 1e-4:\n"
+    "        return [[0.0][1]]\n    return [0.0]\n"
+)
 BROKEN = "def policy(obs)\n    return obs\n"
 
 
@@ -340,6 +345,17 @@ def test_a_truncated_reply_is_asked_for_again_without_itself():
     (message,) = write_policy.retry_messages(asked, reply, caught.value)
     assert message["content"].startswith(f"{PROMPT}\n\n")
     assert "<think>" not in message["content"]
+
+
+def test_a_fault_in_the_episodes_goes_back_to_the_model(tmp_path):
+    env, backend = gym.make("Pendulum-v1"), Scripted(fenced(RARE), fenced(STILL))
+    writer = write_policy.Writer(backend, Sampling(), env, tmp_path, episodes=3)
+    (candidate,) = writer.write([{"role": "user", "content": PROMPT}], 1)
+    assert not candidate.rejected
+    assert candidate.source == STILL
+    *_, refusal = backend.asked[-1]
+    assert "steps of 3 episodes that it plays: " in refusal["content"]
+    assert "IndexError" in refusal["content"]
 
 
 def test_the_writer_needs_nothing_but_a_backend(tmp_path):
