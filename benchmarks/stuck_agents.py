@@ -10,6 +10,7 @@ Agents play alone, and sample their actions on Discrete spaces, as in the evalua
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -30,7 +31,7 @@ def load(path: str, env: gym.Env) -> ActorCritic:
     return agent
 
 
-def play(env: gym.Env, agent: ActorCritic, seed: int, images: bool = False) -> tuple[float, list[np.ndarray]]:
+def play(env: gym.Env, agent: ActorCritic, seed: int, images: bool = False) -> tuple[float, list[Any]]:
     """The return of an episode, and its images."""
     rng = None if agent.policy.shape else np.random.default_rng(seed)
     observation, _ = env.reset(seed=seed)

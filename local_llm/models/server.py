@@ -3,6 +3,7 @@
 import http.client
 import json
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
@@ -14,25 +15,27 @@ TRANSIENT = {429, 500, 502, 503, 504}
 NONSENSE = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
 # Servers answer with whole web pages.
 EXCERPT = 300
+# What is left out of a request that is refused, the most dispensable first.
+EXTRAS = ("chat_template_kwargs", "response_format")
 
 
 class Server:
-    """Asks an OpenAI-compatible server through ``huggingface_hub.InferenceClient``.
+    """Asks an OpenAI-compatible server with plain HTTP: what is sent is what a server's documentation says.
 
-    Nothing that a server promises is relied on: replies that it leaves out, or sends empty beside others, are asked for again,
-    and where it refuses ``n``, a schema or the switch for thinking, it is asked for one reply at a time without them. A schema
-    goes out as ``response_format``, which the client rewrites to ``{"type": "json_object", "value": schema}``.
+    Nothing that a server promises is relied on. Replies that it leaves out, or sends empty beside others, are asked for again.
+    Where it refuses a request, it is asked for one reply at a time; if it refuses again, without the switch for thinking; at
+    last without the schema. A server that wants ``max_completion_tokens`` in place of ``max_tokens``, and says so, gets it.
 
     Args:
         base_url: "http://localhost:11434/v1", or all of the address where it does not end in /v1/chat/completions
         model: its name on the server; the only one that the server lists if None
-        api_key: never recorded; without it no key is sent, not even your Hugging Face token
-        timeout: seconds for one request
+        api_key: never recorded; without it no key is sent
+        timeout: seconds without a word in one request
         retries: how often to repeat a request that finds no server, breaks off, or ends in 429 or 5xx
         backoff: seconds to wait before the first repetition, doubled for each further one
 
     Raises:
-        ModelError: no URL, huggingface_hub is missing, or the server does not list exactly one model to take for None
+        ModelError: no URL, or the server does not list exactly one model to take for None
     """
 
     revision: str | None = None
@@ -48,14 +51,12 @@ class Server:
     ) -> None:
         if not base_url.startswith(("http://", "https://")):
             raise ModelError(f"a server's URL starts with http:// or https://, got {base_url!r}")
-        try:
-            from huggingface_hub import InferenceClient
-        except ImportError as error:
-            raise ModelError('asking a server needs huggingface_hub: pip install -e ".[llm]"') from error
-        # Without any key the client would send the user's Hugging Face token, to whatever server this is.
-        self._client = InferenceClient(base_url=base_url, api_key=api_key or "none", timeout=timeout)
         self.base_url, self.timeout, self.retries, self.backoff = base_url, timeout, retries, backoff
-        self.model = model or self._only_model(api_key)
+        base = base_url.rstrip("/").removesuffix("/chat/completions")
+        # An address that is not /v1 but ends in /chat/completions is meant as it is.
+        self._base = base if base.endswith("/v1") or base != base_url.rstrip("/") else f"{base}/v1"
+        self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self.model = model or self._only_model()
 
     def ask(
         self, messages: list[Message], n: int, sampling: Sampling, schema: dict | None = None, first: int = 0
@@ -65,75 +66,90 @@ class Server:
         Raises:
             ModelError: the server is down, too slow, refuses or answers nonsense; the replies before were yielded
         """
-        extras: dict[str, Any] = {"extra_body": {"chat_template_kwargs": {"enable_thinking": sampling.thinking > 0}}}
+        common: dict[str, Any] = {"model": self.model, "messages": messages}
+        common |= {"temperature": sampling.temperature, "top_p": sampling.top_p}
+        common["max_tokens"] = sampling.max_new_tokens + sampling.thinking
+        common["chat_template_kwargs"] = {"enable_thinking": sampling.thinking > 0}
         if schema is not None:
-            extras["response_format"] = {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}
+            common["response_format"] = {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}
         done, at_once = 0, n
         while done < n:
-            parameters = {
-                "n": min(at_once, n - done),
-                "seed": sampling.seed_for(first + done),
-                "temperature": sampling.temperature,
-                "top_p": sampling.top_p,
-                "max_tokens": sampling.max_new_tokens + sampling.thinking,
-            }
-            start = time.perf_counter()
+            count, start = min(at_once, n - done), time.perf_counter()
+            several = {"n": count} if count > 1 else {}
             try:
-                completion = self._complete(messages, parameters | extras)
-            except _RefusedError:
-                if not extras:
+                completion = self._complete({**common, **several, "seed": sampling.seed_for(first + done)})
+            except _RefusedError as error:
+                if "max_tokens" in common and "max_completion_tokens" in str(error):
+                    common["max_completion_tokens"] = common.pop("max_tokens")
+                elif at_once > 1:
+                    at_once = 1
+                elif (extra := next((name for name in EXTRAS if name in common), None)) is None:
                     raise
-                extras, at_once = {}, 1
+                else:
+                    del common[extra]
                 continue
             seconds = time.perf_counter() - start
-            choices = getattr(completion, "choices", None)
-            read = [reply for reply in map(_read, choices if isinstance(choices, list) else []) if reply]
-            # Where all are empty, as of a model that only thinks, one more of the same request would be, too.
-            texts = ([reply for reply in read if reply[0].strip() or reply[1] == "length"] or read)[: parameters["n"]]
-            if not texts:
-                raise self._nonsense(f"no reply ({str(completion)[:EXCERPT]})")
+            texts, usage = self._read(completion)
+            texts = texts[:count]
             for i, (text, finish_reason) in enumerate(texts):
-                prompt, reply = (_share(completion, name, i, len(texts)) for name in ("prompt_tokens", "completion_tokens"))
+                prompt, reply = (_share(usage, name, i, len(texts)) for name in ("prompt_tokens", "completion_tokens"))
+                if "timings" in completion and len(texts) > 1:
+                    reply = None  # llama.cpp counts the tokens of one of them
                 yield Reply(text, finish_reason, prompt, reply, seconds / len(texts))
             done += len(texts)
 
-    def _complete(self, messages: list[Message], parameters: dict[str, Any]) -> Any:
-        """Returns what the client made of the answer; repeats what may pass."""
-        from huggingface_hub.errors import OfflineModeIsEnabled
+    def _read(self, completion: Any) -> tuple[list[tuple[str, str]], Any]:
+        """Returns the texts of a completion with their finish reasons, and its count of tokens."""
+        try:
+            choices, usage = completion["choices"], completion.get("usage") or {}
+            usage.get("prompt_tokens")
+            read = [reply for reply in map(_reply, choices if isinstance(choices, list) else []) if reply]
+        except NONSENSE:
+            read, usage = [], {}
+        if not read:
+            raise self._nonsense(f"no reply ({str(completion)[:EXCERPT]})")
+        # Where all are empty, as of a model that only thinks, one more of the same request would be, too.
+        return [reply for reply in read if reply[0].strip() or reply[1] == "length"] or read, usage
 
+    def _complete(self, body: dict[str, Any]) -> Any:
+        """Returns the answer to a request; repeats what may pass."""
+        headers = {"Content-Type": "application/json", **self._headers}
         problem = ""
         for attempt in range(self.retries + 1):
             if attempt:
                 time.sleep(self.backoff * 2 ** (attempt - 1))
+            request = urllib.request.Request(f"{self._base}/chat/completions", json.dumps(body).encode(), headers)
             try:
-                return self._client.chat_completion(messages, model=self.model, **parameters)
-            except TimeoutError as error:
-                problem = f"{self.base_url} took more than {self.timeout} s: allow more time, or ask for less at once"
-                raise ModelError(problem) from error
-            except OfflineModeIsEnabled as error:
-                problem = f"HF_HUB_OFFLINE keeps huggingface_hub from asking even {self.base_url}: unset it for this command"
-                raise ModelError(problem) from error
-            except Exception as error:  # of the HTTP library below the client, which has changed and may change again
-                status = getattr(getattr(error, "response", None), "status_code", None)
-                if status is None and isinstance(error, NONSENSE):
-                    raise self._nonsense(f"no chat completion ({str(error)[:EXCERPT]})") from error
-                problem = f"{self.base_url} answered {status}" if status else f"no answer from {self.base_url}"
-                problem += f": {' '.join(str(error).split())[:EXCERPT]}\n"
-                if status in (400, 422):
-                    raise _RefusedError(f"{problem}Change what it refuses, or take another model.") from error
-                if status is not None and status not in TRANSIENT:
+                with urllib.request.urlopen(request, timeout=self.timeout) as response:
+                    data = response.read()
+            except urllib.error.HTTPError as error:
+                with error:
+                    said = error.read().decode(errors="replace")
+                problem = f"{self.base_url} answered {error.code}: {' '.join(said.split())[:EXCERPT]}\n"
+                if error.code in (400, 422):
+                    raise _RefusedError(f"{problem}Change what it refuses, or take another model.") from None
+                if error.code not in TRANSIENT:
                     raise ModelError(
                         f"{problem}Check the model's name, the URL (with /v1), and the key, if it needs one."
-                    ) from error
+                    ) from None
+            except (OSError, http.client.HTTPException) as error:
+                if isinstance(error, TimeoutError) or isinstance(getattr(error, "reason", None), TimeoutError):
+                    slow = f"{self.base_url} took more than {self.timeout} s: allow more time, or ask for less at once"
+                    raise ModelError(slow) from error
+                problem = f"no answer from {self.base_url}: {' '.join(str(error).split())[:EXCERPT]}\n"
+            else:
+                try:
+                    return json.loads(data)
+                except NONSENSE as error:
+                    raise self._nonsense(f"no chat completion ({str(error)[:EXCERPT]})") from error
         raise ModelError(f"{problem}Tried {self.retries + 1} times: is the server up, and the URL right (with /v1)?")
 
     def _nonsense(self, what: str) -> ModelError:
         return ModelError(f"{self.base_url} sent {what}: is it an OpenAI-compatible server, and the URL right (with /v1)?")
 
-    def _only_model(self, api_key: str | None) -> str:
-        base = self.base_url.rstrip("/")
-        url = base.removesuffix("/chat/completions") + ("/models" if base.endswith(("/v1", "/completions")) else "/v1/models")
-        request = urllib.request.Request(url, headers={"Authorization": f"Bearer {api_key}"} if api_key else {})
+    def _only_model(self) -> str:
+        url = f"{self._base}/models"
+        request = urllib.request.Request(url, headers=self._headers)
         try:
             with urllib.request.urlopen(request, timeout=min(self.timeout, 30)) as response:
                 names = [str(model["id"]) for model in json.load(response)["data"]]
@@ -148,9 +164,12 @@ class _RefusedError(ModelError):
     """The server does not serve the request as it is."""
 
 
-def _read(choice: Any) -> tuple[str, str] | None:
+def _reply(choice: Any) -> tuple[str, str] | None:
     """Returns a choice's text and finish reason; None if it is none."""
-    text, finish_reason = getattr(getattr(choice, "message", None), "content", None), getattr(choice, "finish_reason", None)
+    try:
+        text, finish_reason = choice["message"].get("content"), choice.get("finish_reason")
+    except NONSENSE:
+        return None
     if text is None and isinstance(finish_reason, str):
         text = ""  # nothing came after its thinking
     if not isinstance(text, str) or not (text or isinstance(finish_reason, str)):
@@ -159,7 +178,7 @@ def _read(choice: Any) -> tuple[str, str] | None:
     return text.encode(errors="replace").decode(), "length" if finish_reason == "length" else "stop"
 
 
-def _share(completion: Any, name: str, i: int, among: int) -> int | None:
+def _share(usage: Any, name: str, i: int, among: int) -> int | None:
     """Returns the i-th of the even parts of a token count; None if the server sent none."""
-    count = getattr(getattr(completion, "usage", None), name, None)
+    count = usage.get(name)
     return count * (i + 1) // among - count * i // among if isinstance(count, int) else None

@@ -7,11 +7,10 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from huggingface_hub import constants
 
 from local_llm.models.recorded import Recorded
 from local_llm.models.reply import ModelError, Sampling
-from local_llm.models.server import Server
+from local_llm.models.server import EXTRAS, Server
 
 MESSAGES = [{"role": "user", "content": "hello"}]
 
@@ -64,6 +63,8 @@ class Handler(BaseHTTPRequestHandler):
             self.server.over.wait(10)
         elif isinstance(step, int):
             self.answer(step, b'{"error": {"message": "not today"}}')
+        elif isinstance(step, tuple):
+            self.answer(*step)
         elif isinstance(step, bytes):
             self.answer(200, step)
         else:
@@ -71,8 +72,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def server(monkeypatch):
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+def server():
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.seen, server.models, server.script, server.over = [], ["tiny"], [generous], threading.Event()
     server.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
@@ -121,7 +121,7 @@ class TestRequest:
     def test_missing_replies_are_asked_for_again_with_other_seeds(self, server):
         server.script = [stingy]
         assert [reply.text for reply in ask(server, 3)] == ["seed 3000", "seed 3001", "seed 3002"]
-        assert [body["n"] for body in posts(server)] == [3, 2, 1]
+        assert [body.get("n", 1) for body in posts(server)] == [3, 2, 1]
 
     def test_later_replies_of_a_series_have_later_seeds(self, server):
         (reply,) = Server(server.url, "tiny").ask(MESSAGES, 1, Sampling(seed=3), first=4)
@@ -131,18 +131,37 @@ class TestRequest:
         server.script = [lambda body: completion(choice("a"), choice("b"), choice("c"))]
         assert [reply.text for reply in ask(server, 2)] == ["a", "b"]
 
-    def test_a_server_that_knows_neither_n_nor_the_extras_is_asked_plainly(self, server):
-        server.script = [400, stingy]
+    @pytest.mark.parametrize(("refusals", "left_out"), [(1, set()), (2, {"chat_template_kwargs"}), (3, set(EXTRAS))])
+    def test_what_a_server_refuses_is_left_out_bit_by_bit(self, server, refusals, left_out):
+        """llama.cpp takes few replies at once, but knows the switch for thinking and the schema: only n goes first."""
+        server.script = [*[400] * refusals, stingy]
         assert [reply.text for reply in ask(server, 2, schema={"type": "object"})] == ["seed 3000", "seed 3001"]
         first, *others = posts(server)
-        assert "response_format" in first
-        assert [body["n"] for body in others] == [1, 1]
-        assert not {"response_format", "chat_template_kwargs"} & {key for body in others for key in body}
+        assert first["n"] == 2
+        assert len(others) == refusals + 1
+        for body in others[-2:]:
+            assert "n" not in body
+            assert set(EXTRAS) - body.keys() == left_out
 
-    def test_a_schema_reaches_the_server(self, server):
+    def test_a_schema_reaches_the_server_as_its_documentation_says(self, server):
         schema = {"type": "object", "properties": {"a": {"type": "number"}}}
         ask(server, schema=schema)
-        assert json.dumps(schema) in json.dumps(posts(server)[0]["response_format"])
+        expected = {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}
+        assert posts(server)[0]["response_format"] == expected
+
+    def test_max_completion_tokens_where_a_server_asks_for_it(self, server):
+        refusal = b"Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
+        server.script = [(400, refusal), generous]
+        ask(server, 2, Sampling(max_new_tokens=50))
+        first, second = posts(server)
+        assert first["max_tokens"] == second["max_completion_tokens"] == 50
+        assert "max_tokens" not in second
+        assert second["n"] == 2
+
+    def test_llama_cpp_counts_one_reply_of_several(self, server):
+        server.script = [lambda body: {**generous(body), "timings": {"predicted_n": 7}}]
+        assert [reply.reply_tokens for reply in ask(server, 3)] == [None] * 3
+        assert [reply.reply_tokens for reply in ask(server, 1)] == [7]
 
     def test_a_cut_reply_is_told(self, server):
         server.script = [lambda body: completion(choice("half", "length")), lambda body: completion(choice(None, "length"))]
@@ -167,7 +186,7 @@ class TestKey:
         monkeypatch.setenv("HF_TOKEN", "hf_private")
         ask(server)
         Server(server.url)
-        assert [headers.get("Authorization", "") for _, headers, _ in server.seen] == ["Bearer none", ""]
+        assert [headers.get("Authorization", "") for _, headers, _ in server.seen] == ["", ""]
 
     def test_it_is_recorded_nowhere(self, server, tmp_path):
         list(Recorded(Server(server.url, "tiny", api_key="secret"), tmp_path).ask(MESSAGES, 1, Sampling()))
@@ -196,11 +215,6 @@ class TestModelName:
     def test_no_url(self):
         with pytest.raises(ModelError, match="starts with http"):
             Server("localhost:11434", "tiny")
-
-    def test_no_huggingface_hub(self, monkeypatch):
-        monkeypatch.setitem(__import__("sys").modules, "huggingface_hub", None)
-        with pytest.raises(ModelError, match=r'pip install -e "\.\[llm\]"'):
-            Server("http://127.0.0.1:9/v1", "tiny")
 
 
 NONSENSE = [
@@ -269,7 +283,7 @@ class TestFailure:
         server.script = [status]
         with pytest.raises(ModelError, match=f"answered {status}.*not today"):
             ask(server, 3)
-        assert len(posts(server)) == 2
+        assert len(posts(server)) == 3
 
     def test_a_slow_server_is_given_up(self, server):
         server.script = ["be slow"]
@@ -285,11 +299,6 @@ class TestFailure:
             url = f"http://127.0.0.1:{unused.getsockname()[1]}/v1"
         with pytest.raises(ModelError, match="is the server up"):
             list(Server(url, "tiny", retries=1, backoff=0.01).ask(MESSAGES, 1, Sampling()))
-
-    def test_offline_mode_is_explained(self, server, monkeypatch):
-        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-        with pytest.raises(ModelError, match="HF_HUB_OFFLINE"):
-            ask(server)
 
     @pytest.mark.parametrize("trouble", ["break off", 500, 404, b"<html>"])
     def test_replies_before_a_failure_are_kept(self, server, tmp_path, trouble):
