@@ -22,6 +22,7 @@ from local_llm.training import TrainingFailed
 
 MOST_RETRIES = 2
 API_KEY = "LLMWRAPPERS_API_KEY"
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 # What a run leaves in its output folder, but for the prompt that it begins with and for the training runs.
 MADE = ("prompt-*.txt", "reply-*.md", "policy-*.py", "table*.json", "critical*.py", "entries.json", "trajectories-2.npz")
 MADE += ("provenance.json", "choice.json", "ledger.json", "report.html")
@@ -55,7 +56,7 @@ def add_model_options(parser: argparse.ArgumentParser, shipped: str) -> None:
     )  # fmt: skip
     group.add_argument("--recording", choices=("auto", "record", "off"), default="auto", help="auto asks nothing twice")
     group.add_argument(
-        "--recordings", metavar="DIR", type=Path, default=Path.home() / ".cache" / "llmwrappers" / "replies",
+        "--recordings", metavar="DIR", type=Path, default=CACHE / "llmwrappers" / "replies",
         help="where replies are recorded",
     )  # fmt: skip
 

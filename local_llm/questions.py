@@ -24,7 +24,8 @@ from local_llm.reply_text import ExtractionError, Truncated, refusal
 
 # Code that calls more of the agent's steps critical than this has found nothing.
 MOST_CRITICAL = 0.5
-STRING = {"type": "string"}
+# A weak model that is held to a schema never closes a string that may go on.
+STRING = {"type": "string", "maxLength": 1000}
 Check = Callable[["Sieve", Key, dict], tuple[Any, str]]
 """What has passed, (episode, step), entry -> what to keep of the entry, and what was changed in it, if anything."""
 T = TypeVar("T")
@@ -103,6 +104,9 @@ class Finder:
 
     def __post_init__(self) -> None:
         self.metered = Metered(self.backend, self.folder / "ledger.json")
+        self.schemas: dict[str, Any] = {}  # with which the recorded prompts were asked
+        if self.recorded and (facts := self.recorded / "provenance.json").is_file():
+            self.schemas = {each["prompt"]: each["schema"] for each in json.loads(facts.read_text("utf-8"))["exchanges"]}
 
     def states(self) -> list[Case]:
         """Returns the critical states, in order."""
@@ -231,7 +235,7 @@ class Finder:
                 asked_then = old.read_bytes().decode("utf-8")
                 if asked_then != asked:
                     print(f"{prompt_path.name} is asked as it was; today it would be worded otherwise", flush=True)
-                asked = asked_then
+                asked, schema = asked_then, self.schemas.get(prompt_path.name, schema)
             save_text(prompt_path, asked)
             (reply,) = self.metered.ask([{"role": "user", "content": asked}], 1, self.sampling, schema)
             save_text(reply_path, reply.text)

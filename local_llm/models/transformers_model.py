@@ -37,7 +37,8 @@ class TransformersModel:
     A schema is enforced token by token, without thinking, where llguidance is installed; otherwise it is ignored.
 
     Args:
-        model: a name on the Hugging Face Hub, downloaded at first use, or a folder
+        model: a name on the Hugging Face Hub, downloaded at first use, a folder, or a .gguf file (its weights are unpacked, so
+            that it takes the memory of a model that is not quantized)
         revision: a branch, tag or commit of it
         device_map, dtype: as for ``from_pretrained``
         quantization: "4bit" or "8bit", with bitsandbytes
@@ -62,6 +63,10 @@ class TransformersModel:
         self.model, self.revision = f"{model} ({quantization})" if quantization else model, revision
         # trust_remote_code=None would ask at the terminal.
         source: dict[str, Any] = {"revision": revision, "trust_remote_code": False}
+        place = model
+        if model.endswith(".gguf"):
+            folder, source["gguf_file"] = os.path.split(model)
+            place = folder or "."
         weights = {**source, "device_map": device_map, "dtype": dtype}
         if quantization:
             if importlib.util.find_spec("bitsandbytes") is None:
@@ -70,11 +75,11 @@ class TransformersModel:
                 **{f"load_in_{quantization}": True}, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=torch.bfloat16
             )
         try:
-            self._tokenizer: Any = transformers.AutoTokenizer.from_pretrained(model, padding_side="left", **source)
-            config = transformers.AutoConfig.from_pretrained(model, **source)
+            self._tokenizer: Any = transformers.AutoTokenizer.from_pretrained(place, padding_side="left", **source)
+            config = transformers.AutoConfig.from_pretrained(place, **source)
             is_text = type(config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING
             auto = transformers.AutoModelForCausalLM if is_text else transformers.AutoModelForImageTextToText
-            self._model: Any = auto.from_pretrained(model, **weights)
+            self._model: Any = auto.from_pretrained(place, **weights)
         except Exception as error:  # whatever a broken folder, a missing package or the network can raise
             raise ModelError(_cannot_load(model, error)) from error
         self._text_config = self._model.config.get_text_config()
@@ -226,6 +231,10 @@ def _cannot_load(model: str, error: Exception) -> str:
     )
     if _is_out_of_memory(error):
         advice = f"It does not fit into memory: {LESS_MEMORY}."
+    elif model.endswith(".gguf"):
+        advice = 'A .gguf file needs pip install -e ".[gguf]", and an architecture that transformers can unpack.'
+        if not os.path.isfile(model):
+            advice = "There is no such file."
     elif isinstance(error, ImportError):
         advice = 'Install what is missing; pip install -e ".[llm]" brings transformers and accelerate.'
     elif os.path.isdir(model):

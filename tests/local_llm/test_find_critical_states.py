@@ -215,7 +215,7 @@ class TestReplay:
             ("critical.py", b"0.95", b"0.94", "critical.py is not what"),
             ("reply-rewards.md", b"Case 0", b"Case 9", "reply-rewards.md is not the file that provenance.json describes"),
             ("prompt-code.txt", b"pure", b"fine", "prompt-code.txt is not the file that provenance.json describes"),
-            ("provenance.json", b'"states_per_episode": 2', b'"states_per_episode": 3', "no reply to this prompt is recorded"),
+            ("provenance.json", b'"hit_rate": 0.05', b'"hit_rate": 0.25', "table.json is not what"),
             ("provenance.json", b'"settings"', b'"setting"', "holds no table that can be rebuilt: KeyError"),
             ("provenance.json", b'"reply-code.md"', b'"../reply-code.md"', "is no file in this folder"),
             ("provenance.json", b'"length"', b'"short"', "finish_reason is 'short'"),
