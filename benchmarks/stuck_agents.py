@@ -1,14 +1,16 @@
-"""Agents before and after an LLM led them on: what they return on grids that nobody has seen, and a film strip of both.
+"""Agents before and after an LLM led them on: what they return on grids that nobody has seen, and a film strip of them.
 
     python benchmarks/stuck_agents.py --env-id llmwrappers/KeyCorridor-v0 \
         --agents stuck=llmwrappers/critical_states/shipped/llmwrappers-KeyCorridor-v0/agent.pt "led on=runs/.../agent.pt" \
         --output docs/key-corridor.png
 
-Agents play alone, and sample their actions on Discrete spaces, as in the evaluations of ppo_ultra.py, whose seeds are others.
+An agent.pt plays alone, and samples its actions on Discrete spaces, as in the evaluations of ppo_ultra.py, whose seeds are
+others. A critical.py plays alone, too; random actions are played where it has none.
 """
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,25 +21,37 @@ from matplotlib.figure import Figure
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import llmwrappers  # noqa: F401  registers its environments
 from cleanrl_scripts.common.actor_critic import ActorCritic
+from llmwrappers import CriticalFunction
 
 FIRST_SEED = 1_000_000
 
 
-def load(path: str, env: gym.Env) -> ActorCritic:
+def load(path: str, env: gym.Env) -> Callable[[Any, np.random.Generator], Any]:
+    """(observation, random numbers) -> action."""
+    if path.endswith(".py"):
+        function = CriticalFunction(Path(path).read_text("utf-8"), env.action_space)
+
+        def lead(observation: Any, rng: np.random.Generator) -> Any:
+            advice = function(observation)
+            return env.action_space.sample() if advice is None else advice[0]
+
+        return lead
     agent = ActorCritic(env.observation_space, env.action_space, np.random.default_rng(0), torch.device("cpu"))
     agent.load_state_dict(torch.load(path, map_location="cpu", weights_only=True)["agent"])
-    return agent
+    return lambda observation, rng: agent.act(observation, None if agent.policy.shape else rng)
 
 
-def play(env: gym.Env, agent: ActorCritic, seed: int, images: bool = False) -> tuple[float, list[Any]]:
+def play(
+    env: gym.Env, act: Callable[[Any, np.random.Generator], Any], seed: int, images: bool = False
+) -> tuple[float, list[Any]]:
     """The return of an episode, and its images."""
-    rng = None if agent.policy.shape else np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
+    env.action_space.seed(seed)
     observation, _ = env.reset(seed=seed)
     frames, episodic_return, done = [env.render()] if images else [], 0.0, False
     while not done:
-        observation, reward, terminated, truncated, _ = env.step(agent.act(observation, rng))
+        observation, reward, terminated, truncated, _ = env.step(act(observation, rng))
         episodic_return, done = episodic_return + float(reward), terminated or truncated
         if images:
             frames.append(env.render())
@@ -62,19 +76,19 @@ def draw(strips: dict[str, list[tuple[int, np.ndarray]]], path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--env-id", required=True)
-    parser.add_argument("--agents", required=True, nargs="+", metavar="NAME=FILE", help="agent.pt files of ppo_ultra.py")
+    parser.add_argument("--agents", required=True, nargs="+", metavar="NAME=FILE", help="agent.pt of ppo_ultra.py, critical.py")
     parser.add_argument("--episodes", type=int, default=200, help="each with a seed, and so a grid, of its own")
     parser.add_argument("--output", type=Path, help="the film strip to draw, a PNG")
     parser.add_argument("--frames", type=int, default=8, help="of each agent, spread over its episode")
     args = parser.parse_args()
     env, strips = gym.make(args.env_id, render_mode="rgb_array" if args.output else None), {}
     for name, path in (agent.split("=", 1) for agent in args.agents):
-        agent = load(path, env)
-        returns = [play(env, agent, FIRST_SEED + episode)[0] for episode in range(args.episodes)]
+        act = load(path, env)
+        returns = [play(env, act, FIRST_SEED + episode)[0] for episode in range(args.episodes)]
         above = np.mean(np.array(returns) > 0)
         print(f"{name}: mean return {np.mean(returns):.3f}, above 0 in {above:.1%} of {len(returns)} episodes")
         if args.output:
-            images = play(env, agent, FIRST_SEED, images=True)[1]
+            images = play(env, act, FIRST_SEED, images=True)[1]
             steps = np.linspace(0, len(images) - 1, args.frames).round().astype(int)
             strips[name] = [(int(step), images[step]) for step in steps]
     if args.output:
