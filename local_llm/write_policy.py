@@ -95,7 +95,8 @@ class Writer:
                 candidate.source = extract_policy(reply.text, reply.finish_reason)
                 candidate.policy = self._vetted(candidate.source)
             except (ExtractionError, PolicyRejected) as error:
-                candidate.rejected = str(error).removesuffix(SEND).strip()
+                said = str(error).removesuffix(SEND).strip()  # to the model
+                candidate.rejected = said.replace("Your reply", "the reply", 1).replace("Your code", "the code", 1)
                 if retry == MOST_RETRIES:
                     break
                 try:
@@ -263,6 +264,7 @@ def write_and_choose(args: argparse.Namespace, prompt: str, writer: Writer) -> C
     """Fills the claimed folder.
 
     Raises:
+        UserError: no reply could be used; the folder is filled all the same
         ModelError, TrainingFailed: what went wrong and what would be right
     """
     writer.write([{"role": "user", "content": prompt}], args.candidates)
@@ -286,6 +288,8 @@ def write_and_choose(args: argparse.Namespace, prompt: str, writer: Writer) -> C
     shown = {name: facts[name] for name in ("model", "revision", "replies", "sampling", "command", "date", "versions")}
     write_report(report, args.env_id, prompt, writer.candidates, choice, ledger=str(writer.metered.ledger), provenance=shown)
     print(f"\n{writer.metered.ledger}\n\nreport: {report}")
+    if choice.best is None:
+        raise UserError("none of the replies could be used; report.html says why. Ask again, for more, or a larger model")
     if choice.candidate is not None:
         print(f"prior:  {args.output / f'policy-{choice.candidate}.py'}")
         print(f"use it: python cleanrl_scripts/ppo_camel.py --env-id {args.env_id} --prior {args.output}")

@@ -140,9 +140,11 @@ class TestCandidates:
         assert first_retry[:2] == [PROMPT, fenced(HOSTILE)]
         assert "line 1: import of 'os'" in first_retry[2]
 
-    def test_at_most_two_retries_and_every_reply_is_kept(self, output, monkeypatch):
+    def test_at_most_two_retries_and_every_reply_is_kept(self, output, monkeypatch, capsys):
         replies = [fenced(HOSTILE), "No code.", fenced(SHAPE)]
-        assert run(monkeypatch, Scripted(*replies), "--candidates", "1") == 0
+        assert run(monkeypatch, Scripted(*replies), "--candidates", "1") == 1
+        assert "none of the replies could be used" in capsys.readouterr().err
+        assert (output / "report.html").exists()
         assert [(output / name).read_text() for name in ("reply-1.md", "reply-1-retry-1.md", "reply-1-retry-2.md")] == replies
         facts = read(output / "provenance.json")
         assert "shape (3,), not (1,)" in facts["candidates"]["1"]["rejected"]
@@ -151,6 +153,12 @@ class TestCandidates:
         assert not (output / "policy-1.py").exists()
         with pytest.raises(ValueError, match="none of the candidates"):
             load_prior(output)
+
+    def test_what_is_wrong_is_told_to_the_user_not_to_the_model(self, output, monkeypatch, capsys):
+        assert run(monkeypatch, Scripted("No code.", "None.", "No."), "--candidates", "1") == 1
+        said = capsys.readouterr()
+        assert "candidate 1: the reply contains no Python code.\n" in said.out
+        assert "Your" not in said.out + said.err
 
     def test_the_same_question_asks_for_another_reply(self, output, monkeypatch):
         backend = Scripted("a CUT", "b CUT", "c CUT", fenced(STILL), fenced(SWING))
@@ -329,7 +337,7 @@ class TestBadInput:
         assert ask_for(1, ModelError("the server is down")) == 1
         assert "The replies that came" not in capsys.readouterr().err
         assert {path: path.read_bytes() for path in output.iterdir()} == before
-        assert ask_for(1, fenced(BROKEN), ModelError("the server is down")) == 0
+        assert ask_for(1, fenced(BROKEN), ModelError("the server is down")) == 1
         assert not (output / "reply-2.md").exists()
         assert not list(output.glob("policy-*.py"))
         assert ask_for(3, fenced(STILL), ModelError("the server is down")) == 1
