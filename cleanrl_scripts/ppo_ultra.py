@@ -74,7 +74,7 @@ class Args(SourceArgs):
     imitation_coef: float = 1.0
     """weight of the log-likelihood of the LLM's actions, played or not, at first. 0: not imitated. Only for a, ra and random"""
     imitation_fraction: float = 0.7
-    """the fraction of total_timesteps in which that weight falls to 0"""
+    """the fraction of total_timesteps in which that weight falls to 0; then the agent goes on alone"""
     patience_steps: int = 20_000
     """steps of an environment after which critical states that never occurred are an error"""
 
@@ -360,7 +360,7 @@ def train(
     arm: str,
 ) -> None:
     agent, rng, batch = ppo.agent, ppo.rng, args.num_envs * args.num_steps
-    global_step, worth = 0, None
+    global_step, worth, last_return = 0, None, math.nan
     if guidance is not None and guided_env and args.control_probability:
         worth = EntryWorth(entry_count(guidance))
 
@@ -383,8 +383,7 @@ def train(
                 env.set_wrapper_attr("counts", tuple(counts), force=False)
     next_checkpoint = global_step + args.checkpoint_every
     total = (args.pretrain_timesteps or args.total_timesteps) // batch * batch
-    hardware = str(agent.device) if agent.images else "cpu, 1 thread"
-    with Logger(args, run_dir, arm, total, hardware, checkpoint) as logger:
+    with Logger(args, run_dir, arm, total, str(agent.device) if agent.images else "cpu, 1 thread", checkpoint) as logger:
 
         def evaluate_now() -> dict[str, float]:
             values = evaluate_agent(agent, eval_env, guided_env, args, f"step-{global_step}")
@@ -397,12 +396,14 @@ def train(
         # A checkpoint is made where all episodes begin anew, with seeds of the run's own stream: then there is no state in the
         # environments, and a run that resumes there does exactly what an uninterrupted run does.
         ppo.reset()
-        last_return = math.nan
         while global_step < total:
             learning_rate = args.learning_rate * (1.0 - global_step / total if args.anneal_lr else 1.0)
             ppo.imitation_coef = args.imitation_coef * max(0.0, 1.0 - global_step / (args.imitation_fraction * total))
+            is_alone = args.imitation_coef > ppo.imitation_coef == 0
+            for env in ppo.envs if is_alone else ():
+                env.set_wrapper_attr("control_probability", 1.0, force=False)
             episodes = ppo.collect()
-            if worth:
+            if worth and not is_alone:
                 ppo.tell(worth)
                 if worth.look():
                     disable(worth)

