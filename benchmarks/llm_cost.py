@@ -14,9 +14,11 @@ from mistral_common.tokens.tokenizers.tekken import Tekkenizer  # pyright: ignor
 
 PACKAGE = Path(__file__).parents[1] / "llmwrappers"
 ENVIRONMENTS = ["Hopper-v4", "Walker2d-v4", "Ant-v4"]
+PRIORS, CRITICAL_STATES = PACKAGE / "priors" / "shipped", PACKAGE / "critical_states" / "shipped"
 FOLDERS = [
-    *(PACKAGE / "priors" / env_id for env_id in ENVIRONMENTS),
-    *(PACKAGE / "tables" / env_id for env_id in [*ENVIRONMENTS, "llmwrappers-PongObjects-v0"]),
+    *(PRIORS / env_id for env_id in ENVIRONMENTS),
+    *(CRITICAL_STATES / env_id for env_id in ENVIRONMENTS),
+    *sorted(CRITICAL_STATES.glob("llmwrappers-*")),
 ]
 
 tokenizer = Tekkenizer.from_file(files("mistral_common") / "data" / "tekken_240911.json")
