@@ -20,9 +20,11 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium import wrappers
 from gymnasium.envs.registration import load_env_creator, parse_env_id
 from gymnasium.error import DependencyNotInstalled
 from gymnasium.spaces import Box, Discrete
+from gymnasium.utils import RecordConstructorArgs
 
 from local_llm.facts import PROMPTS, Facts, FactsError, MissingFact, load_facts, serving
 
@@ -30,6 +32,8 @@ from local_llm.facts import PROMPTS, Facts, FactsError, MissingFact, load_facts,
 RADIUS = 0.3
 # Sections of a docstring that are no help to a policy.
 LEFT_OUT = ("Arguments", "Version History", "References", "Credits")
+# Wrappers that change nothing that a policy would have to know.
+PLAIN = (wrappers.OrderEnforcing, wrappers.PassiveEnvChecker, wrappers.TimeLimit, wrappers.RecordEpisodeStatistics)
 # What llmwrappers.sandbox.generated_policy refuses and models like to write.
 NOT_ALLOWED = "`while`, `try`, `with`, `global`, classes, decorators, recursion, printing"
 
@@ -119,7 +123,7 @@ def environment_values(env: gym.Env, make_kwargs: dict[str, Any]) -> dict[str, A
     steps = (env.spec.max_episode_steps if env.spec else None) or (facts.episode_steps if facts else None)
     values = {
         "env_id": env.spec.id if env.spec else type(env.unwrapped).__name__,
-        "documentation": _documentation(env, facts.sections_left_out if facts else []),
+        "documentation": _documentation(env, facts.sections_left_out if facts else []) + _wrappers(env),
         "xml": _model_xml(env, facts.model_shown if facts else {}),
         "observation": str(observations),
         "time_step": f"{time_step:.3g}" if isinstance(time_step, float) else None,
@@ -180,6 +184,26 @@ def _documentation(env: gym.Env, left_out: list[str]) -> str:
     sections = re.split(r"^(?=## )", re.sub(r"<!--.*?-->", "", inspect.cleandoc(text), flags=re.DOTALL), flags=re.MULTILINE)
     headings = {f"## {name}" for name in (*LEFT_OUT, *left_out)}
     return "".join(section for section in sections if section.partition("\n")[0].strip() not in headings)
+
+
+def _wrappers(env: gym.Env) -> str:
+    """Returns what the wrappers around an environment say of themselves, the innermost first; nothing of our own and of PLAIN.
+
+    The arguments of a constructor are those that it recorded, or kept as attributes of the same names.
+    """
+    parts = []
+    while isinstance(env, gym.Wrapper):
+        kind, layer, env = type(env), env, env.env
+        if isinstance(layer, PLAIN) or kind.__module__.startswith("llmwrappers."):
+            continue
+        kept = layer._saved_kwargs if isinstance(layer, RecordConstructorArgs) else vars(layer)
+        names = [name for name in inspect.signature(kind.__init__).parameters if name not in ("self", "env") and name in kept]
+        arguments = ", ".join(f"{name}={kept[name]!r}" for name in names)
+        text = "" if kind.__module__.startswith("gymnasium.") else f"\n\n{inspect.cleandoc(kind.__doc__ or '')}"
+        parts.append(f"\n## Wrapper {kind.__name__}({arguments}){text.rstrip()}\n")
+    if not parts:
+        return ""
+    return f"\nThe environment is wrapped; what follows changes what is said above.\n{''.join(reversed(parts))}"
 
 
 def _newest_docstring(env_id: str) -> str | None:

@@ -134,6 +134,29 @@ def test_an_environment_without_documentation_says_so():
     assert "\n- An episode lasts until it terminates.\n" in prompt
 
 
+class Costly(gym.Wrapper):
+    """Takes a price off the reward of every step."""
+
+    def __init__(self, env, price=0.5):
+        super().__init__(env)
+        self.price = price
+
+
+def test_wrappers_tell_what_they_change():
+    """The user's own with their words, Gymnasium's by their names; in the order in which they were put on."""
+
+    def make():
+        return gym.wrappers.ClipReward(Costly(gym.make("Pendulum-v1", disable_env_checker=True), price=2.0), min_reward=-1.0)
+
+    gym.register("llmwrappers-tests/Costly-v0", entry_point=make, max_episode_steps=50)
+    prompt = render_prompt("llmwrappers-tests/Costly-v0")
+    costly = "## Wrapper Costly(price=2.0)\n\nTakes a price off the reward of every step.\n"
+    assert costly in prompt
+    assert prompt.index(costly) < prompt.index("## Wrapper ClipReward(min_reward=-1.0, max_reward=None)\n")
+    assert "TimeLimit" not in prompt
+    assert "The environment is wrapped" not in render_prompt("Pendulum-v1")
+
+
 def test_an_observation_that_is_no_box_is_described_by_its_space():
     prompt = render_prompt("llmwrappers-tests/DictOneStep-v0")
     assert "- Observation: Dict('goal': Box(" in prompt
