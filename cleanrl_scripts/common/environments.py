@@ -9,6 +9,7 @@ from gymnasium.spaces import Box, Discrete
 
 from cleanrl_scripts.common.arguments import RunArgs
 from cleanrl_scripts.common.errors import UserError
+from llmwrappers.priors.measurement import UNREGISTERED
 
 
 def make_env(args: RunArgs, video_dir: Path | None = None) -> gym.Env:
@@ -30,7 +31,8 @@ def make_env(args: RunArgs, video_dir: Path | None = None) -> gym.Env:
             )
     except Exception as error:
         option = " --capture-video" if video_dir else ""
-        raise UserError(f"--env-id {args.env_id}{option}: {type(error).__name__}: {error}") from None
+        hint = f" {UNREGISTERED.format(args.env_id)}" if isinstance(error, gym.error.UnregisteredEnv) else ""
+        raise UserError(f"--env-id {args.env_id}{option}: {type(error).__name__}: {error}{hint}") from None
     return env
 
 

@@ -25,6 +25,7 @@ RULE = (
     "of the candidates that never fault and travel at least half as far forward as the one that travels furthest, "
     "the highest mean return"
 )
+UNREGISTERED = "An environment that a package registers is named with it: module:{}."
 # A component counts as saturated within 1 % of half its range from a bound.
 SATURATED = 0.99
 # An episode is cut into this many windows to see whether its forward speed is steady.
@@ -262,13 +263,20 @@ def make(env_id: str, **make_kwargs) -> gym.Env:
     """Makes an environment that can be measured.
 
     Raises:
-        gymnasium.error.Error: the environment does not exist or a package that it needs is missing
+        gymnasium.error.Error: the environment does not exist, cannot be made, or a package that it needs is missing
         ValueError: the action space is neither Discrete nor a Box of floats with finite bounds
     """
     with warnings.catch_warnings():
         # The shipped priors were written for the v4 environments.
         warnings.filterwarnings("ignore", message=".*is out of date.*", category=DeprecationWarning)
-        env = gym.make(env_id, **make_kwargs)
+        try:
+            env = gym.make(env_id, **make_kwargs)
+        except gym.error.UnregisteredEnv as error:
+            raise type(error)(f"{error} {UNREGISTERED.format(env_id)}") from None
+        except (gym.error.Error, ImportError):
+            raise
+        except Exception as error:
+            raise gym.error.Error(f"{env_id} cannot be made: {type(error).__name__}: {error}") from error
     space = env.action_space
     bounded = isinstance(space, Box) and np.issubdtype(space.dtype, np.floating) and space.is_bounded("both")
     if not (bounded or isinstance(space, Discrete)):
