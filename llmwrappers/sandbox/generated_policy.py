@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from llmwrappers.sandbox.language import PolicyFault, PolicyRejected
 from llmwrappers.sandbox.limits import BoundedPolicy, compile_policy
+from llmwrappers.sandbox.values import own_copy
 from llmwrappers.sandbox.worker import MESSAGE_BYTES
 
 SECONDS_TO_START = 60.0
@@ -108,14 +109,16 @@ class GeneratedPolicy:
         """
         if self.isolation == "inprocess":
             try:
-                return self._bounded(_own(observation))
+                return self._bounded(own_copy(observation))
             except PolicyFault as fault:
                 if not isinstance(fault.__cause__, RuntimeWarning | FloatingPointError):
                     raise
             # Where that is an error: that NumPy divided by zero, say, is the policy's to deal with.
             with np.errstate(all="ignore"):
-                return self._bounded(_own(observation))
-        actions, faults, reason = self._ask(np.array(observation, dtype=np.float64)[None])
+                return self._bounded(own_copy(observation))
+        if isinstance(observation, dict):
+            raise PolicyFault("isolation='process' plays arrays only, and the observation is a dict")
+        actions, faults, reason = self._ask(own_copy(observation)[None])
         if faults[0]:
             raise PolicyFault(reason)
         return actions[0]
@@ -158,13 +161,6 @@ class GeneratedPolicy:
             self.restarts += isinstance(error, PolicyFault)
             self.close()
             raise
-
-
-def _own(observation: Any) -> Any:
-    """A copy in float64; of a dict, with copies of its values."""
-    if isinstance(observation, dict):
-        return {key: _own(value) for key, value in observation.items()}
-    return np.array(observation, dtype=np.float64)
 
 
 class _Worker:

@@ -139,3 +139,17 @@ def created_size(function: Callable, *given: Any, **named: Any) -> float:
     if function in (np.eye, np.identity):
         return float(max(magnitudes(value).max() for value in (first, *others) if value is not None)) ** 2
     return float(np.maximum(magnitudes(first), 1.0).prod())
+
+
+def own_copy(observation: Any) -> Any:
+    """A copy of an observation in float64; of a dict, with copies of its values. Raises PolicyFault for what is no number."""
+    if isinstance(observation, dict):
+        return {key: own_copy(value) for key, value in observation.items()}
+    try:
+        return np.array(observation, dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        found = "text" if isinstance(observation, str) else f"a {type(observation).__name__} that is no array of numbers"
+        raise PolicyFault(
+            f"the observation holds {found}; gymnasium.wrappers.FilterObservation leaves out an entry, FlattenObservation "
+            "makes one vector of all"
+        ) from error

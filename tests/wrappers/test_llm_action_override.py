@@ -5,10 +5,17 @@ import numpy as np
 import pytest
 from conftest import Echo, Turns
 from gymnasium.error import InvalidProbability
-from gymnasium.spaces import Box, MultiBinary
+from gymnasium.spaces import Box, Discrete, MultiBinary
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
-from llmwrappers import CriticalStateRewarder, CriticalStates, LLMActionMask, LLMActionOverride, transition_info
+from llmwrappers import (
+    CriticalFunction,
+    CriticalStateRewarder,
+    CriticalStates,
+    LLMActionMask,
+    LLMActionOverride,
+    transition_info,
+)
 
 # Echo observes (step, last action): critical are the steps 1 and 3, whatever the action was.
 AT_1_AND_3 = CriticalStates(
@@ -463,3 +470,32 @@ def test_discrete_actions_in_a_vector(num_envs, mode):
             overridden += action != 1
     assert overridden >= 6
     envs.close()
+
+
+class Told(gym.Env):
+    """Observes what no array of numbers can hold."""
+
+    def __init__(self, space, observation):
+        self.observation_space, self.action_space, self.observation = space, Box(-1.0, 1.0, (1,)), observation
+
+    def reset(self, *, seed=None, options=None):
+        return self.observation, {}
+
+    def step(self, action):
+        return self.observation, 0.0, False, False, {}
+
+
+@pytest.mark.parametrize(
+    ("space", "observation", "found"),
+    [
+        (gym.spaces.Dict({"word": gym.spaces.Text(5)}), {"word": "hi"}, "holds text; gymnasium.wrappers.FilterObservation"),
+        (gym.spaces.Tuple((Discrete(3), Box(-1, 1, (2,)))), (1, np.zeros(2, np.float32)), "holds a tuple that is no array"),
+    ],
+)
+def test_what_is_no_number_is_a_fault_of_the_code_not_the_end_of_the_run(space, observation, found):
+    function = CriticalFunction("def critical(obs):\n    return True, [0.5], 0.0\n", Box(-1.0, 1.0, (1,)))
+    env = LLMActionOverride(Told(space, observation), function)
+    with pytest.warns(UserWarning, match=found):
+        env.reset(seed=0)
+    *_, info = env.step(np.zeros(1, np.float32))
+    assert not info["action_overridden"]
