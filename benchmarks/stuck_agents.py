@@ -79,6 +79,7 @@ def main() -> None:
     parser.add_argument("--agents", required=True, nargs="+", metavar="NAME=FILE", help="agent.pt of ppo_ultra.py, critical.py")
     parser.add_argument("--episodes", type=int, default=200, help="each with a seed, and so a grid, of its own")
     parser.add_argument("--output", type=Path, help="the film strip to draw, a PNG")
+    parser.add_argument("--film-seed", type=int, default=FIRST_SEED, help="of the episode that is drawn")
     parser.add_argument("--frames", type=int, default=8, help="of each agent, spread over its episode")
     args = parser.parse_args()
     env, strips = gym.make(args.env_id, render_mode="rgb_array" if args.output else None), {}
@@ -88,7 +89,7 @@ def main() -> None:
         above = np.mean(np.array(returns) > 0)
         print(f"{name}: mean return {np.mean(returns):.3f}, above 0 in {above:.1%} of {len(returns)} episodes")
         if args.output:
-            images = play(env, act, FIRST_SEED, images=True)[1]
+            images = play(env, act, args.film_seed, images=True)[1]
             steps = np.linspace(0, len(images) - 1, args.frames).round().astype(int)
             strips[name] = [(int(step), images[step]) for step in steps]
     if args.output:
