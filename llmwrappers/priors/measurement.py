@@ -264,6 +264,7 @@ def make(env_id: str, **make_kwargs) -> gym.Env:
 
     Raises:
         gymnasium.error.Error: the environment does not exist, cannot be made, or a package that it needs is missing
+        TypeError: it does not take these arguments
         ValueError: the action space is neither Discrete nor a Box of floats with finite bounds
     """
     with warnings.catch_warnings():
@@ -273,7 +274,7 @@ def make(env_id: str, **make_kwargs) -> gym.Env:
             env = gym.make(env_id, **make_kwargs)
         except gym.error.UnregisteredEnv as error:
             raise type(error)(f"{error} {UNREGISTERED.format(env_id)}") from None
-        except (gym.error.Error, ImportError):
+        except (gym.error.Error, ImportError, TypeError):  # TypeError: it does not take these arguments
             raise
         except Exception as error:
             raise gym.error.Error(f"{env_id} cannot be made: {type(error).__name__}: {error}") from error
