@@ -102,7 +102,8 @@ class Server:
         """Returns the texts of a completion with their finish reasons, and its count of tokens."""
         try:
             choices, usage = completion["choices"], completion.get("usage") or {}
-            usage.get("prompt_tokens")
+            if not isinstance(usage, dict):
+                raise TypeError(f"usage is a {type(usage).__name__}")
             read = [reply for reply in map(_reply, choices if isinstance(choices, list) else []) if reply]
         except NONSENSE:
             read, usage = [], {}
