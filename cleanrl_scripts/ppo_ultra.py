@@ -4,12 +4,13 @@
 #   fine-tune, for every rollout:
 #       for every step:
 #           a ~ policy(obs)
-#           next_obs, reward, info = env.step(a)        in a critical state LLMActionOverride plays the LLM's action, which is
-#           a = info["executed_action"] if overridden   then credited; CriticalStateRewarder adds alpha * the LLM's reward
-#           store obs, a, reward                        the log-probability is that of the action that is credited
+#           next_obs, reward, info = env.step(a)        in a critical state LLMActionOverride plays the LLM's action;
+#           a = info["executed_action"] if overridden   CriticalStateRewarder adds alpha * the LLM's reward
+#           store obs, a, reward
 #       worth[entry] <- advantages where its action was played, less those where it was withheld;  what does harm is disabled
 #       advantages <- GAE;  for every epoch and minibatch:
-#           policy <- clipped objective, and the LLM's actions imitated, ever less;  values <- clipped error
+#           policy <- clipped objective of its own actions, and the LLM's imitated, ever less;  values <- clipped error
+#   (the paper imitates nothing, --imitation-coef 0: the LLM's actions are then credited as if they were the agent's own)
 #   evaluate the plain agent, without the LLM's part in it: the headline
 import dataclasses
 import json
@@ -204,7 +205,7 @@ class PPO:
                 own_reward = reward - info.get("llm_reward", 0.0)
                 self.entries[step, i] = info.get("critical_entry", -1)
                 self.overridden[step, i] = info.get("action_overridden", False)
-                if self.overridden[step, i]:  # the learner credits what was done, not what it proposed
+                if self.overridden[step, i]:  # what was done, not what the agent proposed
                     actions[i] = np.reshape(info["executed_action"], agent.policy.shape)
                 self.advised[step, i] = "llm_action" in info and self.entries[step, i] >= 0
                 self.llm_actions[step, i] = np.reshape(info.get("llm_action", actions[i]), agent.policy.shape)
@@ -219,10 +220,7 @@ class PPO:
                         at_its_end = args.gamma * agent.value(observation)
                         self.rewards[step, i] += at_its_end
                         self.own_rewards[step, i] += at_its_end
-                    statistics = {
-                        "charts/episodic_return": info["episode"]["r"],
-                        "charts/episodic_length": info["episode"]["l"],
-                    }
+                    statistics = {f"charts/episodic_{name}": info["episode"][name[0]] for name in ("return", "length")}
                     finished.append((step * len(self.envs) + i + 1, statistics | info.get("guidance", {})))
                     self.reset_one(i)
                 else:
@@ -250,7 +248,7 @@ class PPO:
         next_values = agent.numpy(self.current)[1]
         advantages = gae(self.rewards, self.values, self.dones, next_values, args.gamma, args.gae_lambda)
         arrays = [self.observations, self.actions, advantages, advantages + self.values, self.values]
-        arrays += [self.llm_actions, self.advised]
+        arrays += [self.llm_actions, self.advised, ~self.overridden | (args.imitation_coef == 0)]
         batch = [torch.from_numpy(array.reshape(-1, *array.shape[2:])).to(agent.device) for array in arrays]
         size = len(batch[0])
         with torch.no_grad():
@@ -281,7 +279,7 @@ class PPO:
         return self.agent.policy.log_prob(self.agent(observations)[0], self.agent.log_std, actions)
 
     def loss(
-        self, observations, actions, advantages, returns, old_values, llm_actions, advised, old_log_probs
+        self, observations, actions, advantages, returns, old_values, llm_actions, advised, credited, old_log_probs
     ) -> tuple[torch.Tensor, ...]:
         """The loss of a minibatch (PPO, arXiv 1707.06347, equations 7 and 9), its four parts, and log(policy / old policy)."""
         args, agent, policy = self.args, self.agent, self.agent.policy
@@ -289,10 +287,12 @@ class PPO:
         log_ratio = policy.log_prob(outputs, agent.log_std, actions) - old_log_probs
         ratio = log_ratio.exp()
 
-        if args.norm_adv and len(advantages) > 1:
-            advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
+        # What the LLM played is no sample of the policy: E[grad log pi] is not 0 there, so errors of the values would push it.
+        own = advantages[credited]
+        if args.norm_adv and len(own) > 1:
+            advantages = (advantages - own.mean()) / (own.std() + 1e-8)
         clipped_ratio = ratio.clamp(1 - args.clip_coef, 1 + args.clip_coef)
-        policy_loss = -torch.min(advantages * ratio, advantages * clipped_ratio).mean()
+        policy_loss = -(torch.min(advantages * ratio, advantages * clipped_ratio) * credited).mean()
 
         value_loss = (values - returns).square()
         if args.clip_vloss:

@@ -123,9 +123,10 @@ def test_the_update_is_ppo(ppo_ultra, space, clip_vloss, imitation_coef):
     old_logp = (ppo.log_probs(o, a).detach() + torch.from_numpy(rng.normal(scale=0.1, size=n))).float()
     advantages, ret, old_v = torch.from_numpy(rng.normal(size=(3, n)).astype(np.float32))
     llm_actions, advised = a[torch.from_numpy(rng.permutation(n))], torch.from_numpy(rng.random(n) < 0.3)
+    credited = torch.from_numpy(rng.random(n) < 0.6) if imitation_coef else torch.ones(n, dtype=torch.bool)
 
     for _ in range(5):
-        loss, *got, log_ratio = ppo.loss(o, a, advantages, ret, old_v, llm_actions, advised, old_logp)
+        loss, *got, log_ratio = ppo.loss(o, a, advantages, ret, old_v, llm_actions, advised, credited, old_logp)
         ppo.optimizer.step(loss, 3e-3, args.max_grad_norm)
         if isinstance(space, Box):
             distribution = Normal(actor(o), log_std.exp())
@@ -137,8 +138,8 @@ def test_the_update_is_ppo(ppo_ultra, space, clip_vloss, imitation_coef):
             log_probs, entropy = distribution.log_prob(a - 2), distribution.entropy().mean()
             llm_log_probs = distribution.log_prob(llm_actions - 2)
         ratio = (log_probs - old_logp).exp()
-        adv = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
-        policy_loss = torch.max(-adv * ratio, -adv * ratio.clamp(1 - c, 1 + c)).mean()
+        adv = (advantages - advantages[credited].mean()) / (advantages[credited].std() + 1e-8)
+        policy_loss = torch.max(-adv * ratio, -adv * ratio.clamp(1 - c, 1 + c))[credited].sum() / n
         values = critic(o)[:, 0]
         clipped = old_v + (values - old_v).clamp(-c, c)
         value_loss = 0.5 * (torch.max((values - ret) ** 2, (clipped - ret) ** 2) if clip_vloss else (values - ret) ** 2).mean()
@@ -293,6 +294,19 @@ class Sometimes(gym.Wrapper):
         return observation, reward, terminated, truncated, info
 
 
+@pytest.mark.parametrize("imitation_coef", [0.0, 1.0])
+def test_what_is_imitated_is_not_credited_too(ppo_ultra, imitation_coef):
+    """Where the LLM acted, its action is imitated; the paper imitates nothing and credits it."""
+    env = Sometimes(Switch(discrete=True))
+    ppo = ppo_of(ppo_ultra, env, num_steps=64, num_minibatches=2, update_epochs=1, imitation_coef=imitation_coef)
+    ppo.collect()
+    ppo.loss = Batches(ppo)
+    ppo.update(1e-3)
+    credited = np.concatenate([batch[-2] for batch in ppo.loss])
+    assert 16 < ppo.overridden.sum() < 48
+    assert len(credited) - credited.sum() == (ppo.overridden.sum() if imitation_coef else 0)
+
+
 @pytest.mark.parametrize("discrete", [True, False])
 def test_credit_goes_to_the_executed_action(ppo_ultra, discrete):
     """An agent that all but never proposes the rewarded action learns it from the steps on which it was executed.
@@ -301,7 +315,7 @@ def test_credit_goes_to_the_executed_action(ppo_ultra, discrete):
     """
     rng = np.random.default_rng(0)
     env = Sometimes(RecordEpisodeStatistics(Switch(discrete)))
-    args = ppo_ultra.Args(num_steps=256, num_minibatches=4, update_epochs=4)
+    args = ppo_ultra.Args(num_steps=256, num_minibatches=4, update_epochs=4, imitation_coef=0.0)
     agent = ActorCritic(env.observation_space, env.action_space, rng, torch.device("cpu"))
     _, bias = agent.network.layers(agent.network.flat.detach())[-1]
     bias[0, :, 0] = torch.tensor([2.5, -2.5] if discrete else [-1.0])
