@@ -21,7 +21,6 @@ paper=(--script td3_camel.py --env-ids "${mujoco[@]}" --total-timesteps 300000 -
     --expert-models "benchmarks/experts/{env_id}.pt")
 # ULTRA as published: a table, its rewards as they are, nothing imitated.
 ultra=(--script ppo_ultra.py --total-timesteps 500000 --no-cuda --guidance table --shaping paper --imitation-coef 0)
-stuck=(--script ppo_ultra.py --env-ids llmwrappers/{KeyCorridor,DoorKey,LockedRoom,MultiRoom,ObstructedMaze,HopperBeyond}-v0 --no-cuda)
 
 # PPO that begins as its prior, PPO alone; then the other environments with shipped candidates; then useless priors. Minutes a run.
 # Four are small: they get 300 000 steps instead of 1 000 000.
@@ -46,12 +45,18 @@ compare ppo-camel-ablations --script benchmarks/ppo_camel_ablations.py --env-ids
     "clone-5000=--change nothing --clone-steps 5000" \
     "clone-10000=--change nothing --clone-steps 10000" "gamma-0.99=--change nothing --clone-gamma 0.99" \
     "minibatches-32=--change nothing --clone-minibatches 32" "no-warmup=--change nothing --warmup-steps 0"
-# Agents that are stuck, led on by code: who is stuck; then the code, played and imitated, and what it is compared with.
-compare stuck-alone "${stuck[@]}" --total-timesteps 1000000 --seeds 1-3 \
+# Agents that are stuck, led on by code: who is stuck; then the code, played and imitated, and what it is compared with; what each
+# part of it does; RICE, which begins episodes in critical states.
+grids=(llmwrappers/{KeyCorridor,DoorKey,LockedRoom,MultiRoom,ObstructedMaze}-v0)
+compare stuck-alone --script ppo_ultra.py --env-ids "${grids[@]}" llmwrappers/HopperBeyond-v0 --no-cuda --total-timesteps 1000000 --seeds 1-3 \
     --arms "none=--arm none --agent none" "rnd=--arm rnd --agent none --critical-states everywhere"
-compare stuck "${stuck[@]}" --total-timesteps 600000 --seeds 1-5 --arms none a random "rnd=--arm rnd --critical-states everywhere"
-compare stuck-parts "${stuck[@]}" --total-timesteps 600000 --seeds 1-3 \
+led=(--script ppo_ultra.py --no-cuda --arms none a random "rnd=--arm rnd --critical-states everywhere")
+compare stuck "${led[@]}" --env-ids llmwrappers/{KeyCorridor,LockedRoom,DoorKey,MultiRoom}-v0 --total-timesteps 100000 --seeds 1-5
+compare stuck-hopper "${led[@]}" --env-ids llmwrappers/HopperBeyond-v0 --total-timesteps 600000 --seeds 1-3
+corridor=(--env-ids llmwrappers/KeyCorridor-v0 --no-cuda --total-timesteps 100000 --seeds 1-5)
+compare stuck-parts --script ppo_ultra.py "${corridor[@]}" \
     --arms a "played=--arm a --imitation-coef 0" "imitated=--arm a --control-probability 0.99" ra
+compare stuck-rice --script benchmarks/rice.py "${corridor[@]}" --arms "rice=--statemask-timesteps 50000"
 # The tables of agents that are not stuck, imitated.
 compare ultra-imitated --script ppo_ultra.py --env-ids Hopper-v4 Walker2d-v4 --total-timesteps 500000 --no-cuda \
     --guidance table --arms none a --seeds 1-3

@@ -37,6 +37,33 @@ class Blinded(gym.Wrapper):
         return self.observation, float(reward) + self.bonus * action, terminated, truncated, info
 
 
+def importance(
+    args: Any, env: gym.Env, agent: ActorCritic, reward: float, rng: np.random.Generator, learner: Callable[..., Any]
+) -> Callable[[np.ndarray], np.ndarray]:
+    """What says of states how much the agent's action matters there: a mask network's logit of leaving the agent alone.
+
+    Args:
+        args: a script's, with which its PPO trains for ``statemask_timesteps``
+        reward: how large the environment's rewards are
+        learner: that PPO, (args, envs, agent, rng) -> learner
+    """
+    blinded = Blinded(env, agent, rng, bonus=0.01 * reward)
+    mask = ActorCritic(blinded.observation_space, blinded.action_space, rng, agent.device)
+    args = dataclasses.replace(args, num_steps=2048, num_minibatches=32, update_epochs=10)
+    ppo = learner(args, [gym.wrappers.RecordEpisodeStatistics(blinded)], mask, rng)
+    ppo.reset()
+    iterations = max(args.statemask_timesteps // 2048, 1)
+    for iteration in tqdm(range(iterations), desc="mask network", dynamic_ncols=True, disable=None):
+        ppo.collect()
+        ppo.update(args.learning_rate * (1 - iteration / iterations))
+
+    def of_states(observations: np.ndarray) -> np.ndarray:
+        logits, _ = mask.numpy(np.array([mask.normalized(observation) for observation in observations]))
+        return logits[:, 0] - logits[:, 1]
+
+    return of_states
+
+
 def statemask(
     args: Any,
     env: gym.Env,
@@ -46,22 +73,7 @@ def statemask(
     rng: np.random.Generator,
     learner: Callable[..., Any],
 ) -> CriticalStates:
-    """As many states as the table has, where a mask network is least willing to blind the agent.
-
-    Args:
-        args: a script's, with which its PPO trains for ``statemask_timesteps``
-        learner: that PPO, (args, envs, agent, rng) -> learner
-    """
+    """As many states as the table has, where a mask network is least willing to blind the agent."""
     shown, held_out = split(table, trajectories)
-    blinded = Blinded(env, agent, rng, bonus=0.01 * float(np.abs(trajectories.rewards).mean() or 1.0))
-    mask = ActorCritic(blinded.observation_space, blinded.action_space, rng, agent.device)
-    args = dataclasses.replace(args, num_steps=2048, num_minibatches=32, update_epochs=10)
-    ppo = learner(args, [gym.wrappers.RecordEpisodeStatistics(blinded)], mask, rng)
-    ppo.reset()
-    iterations = max(args.statemask_timesteps // 2048, 1)
-    for iteration in tqdm(range(iterations), desc="mask network", dynamic_ncols=True, disable=None):
-        ppo.collect()
-        ppo.update(args.learning_rate * (1 - iteration / iterations))
-    logits, _ = mask.numpy(np.array([mask.normalized(observation) for observation in shown.observations]))
-    importance = logits[:, 0] - logits[:, 1]  # the logit of leaving the agent alone
-    return placed(table, shown, held_out, np.argsort(-importance, kind="stable"))
+    matters = importance(args, env, agent, float(np.abs(trajectories.rewards).mean() or 1.0), rng, learner)
+    return placed(table, shown, held_out, np.argsort(-matters(shown.observations), kind="stable"))

@@ -1,0 +1,70 @@
+"""RICE (arXiv 2405.03064) on ppo_ultra.py, to compare with: episodes begin in critical states, and novelty is rewarded.
+
+    python benchmarks/rice.py --env-id llmwrappers/KeyCorridor-v0
+
+With probability 1/2 an episode begins where, in an episode of the stuck agent, that agent's action matters most, as a mask
+network says; else where the environment begins. The way there is the agent's own, played again from the same seed: it counts
+as part of the episode, and not as steps of training. All arguments of ppo_ultra.py but --arm and --critical-states.
+"""
+
+import copy
+import sys
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # as the scripts do, from anywhere
+
+from cleanrl_scripts import ppo_ultra
+from cleanrl_scripts.common.critical_state_sources import trajectories_path
+from cleanrl_scripts.common.errors import run_script
+from cleanrl_scripts.common.statemask import importance
+from llmwrappers import Trajectories
+
+PROBABILITY = 0.5
+
+
+class CriticalStarts(gym.Wrapper):
+    """Begins some episodes where the action of ``agent`` matters most in an episode that it plays."""
+
+    def __init__(self, env: gym.Env, agent, matters, rng: np.random.Generator):
+        super().__init__(env)
+        self.agent, self.matters, self.rng = agent, matters, rng
+
+    def reset(self, *, seed=None, options=None):
+        seed = int(self.rng.integers(2**31))
+        observation, info = self.env.reset(seed=seed, options=options)
+        if self.rng.random() < PROBABILITY:
+            observations, actions, done = [observation], [], False
+            while not done:
+                actions.append(self.agent.act(observations[-1], self.rng))
+                observation, _, terminated, truncated, _ = self.env.step(actions[-1])
+                observations.append(observation)
+                done = terminated or truncated
+            critical = int(np.argmax(self.matters(np.array(observations[:-1]))))
+            observation, info = self.env.reset(seed=seed, options=options)
+            for action in actions[:critical]:
+                observation, _, _, _, info = self.env.step(action)
+        return observation, info
+
+
+def main() -> None:
+    arguments = [*sys.argv[1:]]
+    if "--resume" not in arguments:
+        arguments += ["--arm", "rnd", "--critical-states", "everywhere"]
+    load, guide = ppo_ultra.load_critical_states, ppo_ultra.guide
+    starts: list = []
+
+    def load_and_learn(args, env, agent, rng, learner):
+        reward = float(np.abs(Trajectories.load(trajectories_path(args)).rewards).mean()) or 1.0
+        starts[:] = copy.deepcopy(agent), importance(args, env, agent, reward, rng, learner), rng
+        return load(args, env, agent, rng, learner)
+
+    ppo_ultra.load_critical_states = load_and_learn
+    ppo_ultra.guide = lambda env, *rest: guide(CriticalStarts(env, *starts), *rest)
+    ppo_ultra.main(arguments)
+
+
+if __name__ == "__main__":
+    run_script(main, "rice.py")
