@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
 from gymnasium import wrappers
 from gymnasium.envs.registration import load_env_creator, parse_env_id
 from gymnasium.error import DependencyNotInstalled
@@ -27,6 +26,7 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.utils import RecordConstructorArgs
 
 from local_llm.facts import PROMPTS, Facts, FactsError, MissingFact, load_facts, serving
+from local_llm.space_words import bounds_words, flattened_entries, number_words, observation_words, without_addresses
 
 # LLMActionMask's default, a fraction of half the action range.
 RADIUS = 0.3
@@ -125,34 +125,21 @@ def environment_values(env: gym.Env, make_kwargs: dict[str, Any]) -> dict[str, A
         "env_id": env.spec.id if env.spec else type(env.unwrapped).__name__,
         "documentation": _documentation(env, facts.sections_left_out if facts else []) + _wrappers(env),
         "xml": _model_xml(env, facts.model_shown if facts else {}),
-        "observation": str(observations),
+        "observation": observation_words(env),
         "time_step": f"{time_step:.3g}" if isinstance(time_step, float) else None,
         "episode_length": f"at most {steps} steps" if steps else "until it terminates",
         "arguments": ", ".join(f"{key}={value!r}" for key, value in make_kwargs.items()) or None,
         **dict.fromkeys(("observation_bounds", "action_shape", "action_bounds", "half_width", "n_actions", "first_action")),
     }
-    if isinstance(observations, Box):
-        values["observation"] = f"numpy {observations.dtype} array of shape {observations.shape}"
-        if facts is None and (observations.bounded_below | observations.bounded_above).any():
-            values["observation_bounds"] = _bounds(observations)
+    is_explained = facts is not None or bool(flattened_entries(env))
+    if isinstance(observations, Box) and not is_explained and (observations.bounded_below | observations.bounded_above).any():
+        values["observation_bounds"] = bounds_words(observations)
     if isinstance(actions, Discrete):
         return {**values, "n_actions": int(actions.n), "first_action": int(actions.start)}
     if not (isinstance(actions, Box) and actions.is_bounded()):
         raise TypeError(f"a prompt needs a bounded Box or a Discrete action space, {values['env_id']} has {actions}")
-    half_width = _numbers(RADIUS * (actions.high.astype(float) - actions.low) / 2)
-    return {**values, "action_shape": actions.shape, "action_bounds": _bounds(actions), "half_width": half_width}
-
-
-def _bounds(space: Box) -> str:
-    low, high = _numbers(space.low), _numbers(space.high)
-    return f"its own interval (low {low}, high {high})" if "[" in low + high else f"[{low}, {high}]"
-
-
-def _numbers(array: np.ndarray) -> str:
-    """Writes an array, as one number if its entries are all the same."""
-    if (array == array.flat[0]).all():
-        return f"{array.flat[0]:.6g}"
-    return np.array2string(array, separator=", ", max_line_width=10_000, formatter={"all": lambda number: f"{number:.6g}"})
+    half_width = number_words(RADIUS * (actions.high.astype(float) - actions.low) / 2)
+    return {**values, "action_shape": actions.shape, "action_bounds": bounds_words(actions), "half_width": half_width}
 
 
 def _tables(facts: Facts) -> str:
@@ -198,7 +185,7 @@ def _wrappers(env: gym.Env) -> str:
             continue
         kept = layer._saved_kwargs if isinstance(layer, RecordConstructorArgs) else vars(layer)
         names = [name for name in inspect.signature(kind.__init__).parameters if name not in ("self", "env") and name in kept]
-        arguments = ", ".join(f"{name}={kept[name]!r}" for name in names)
+        arguments = ", ".join(f"{name}={without_addresses(repr(kept[name]))}" for name in names)
         text = "" if kind.__module__.startswith("gymnasium.") else f"\n\n{inspect.cleandoc(kind.__doc__ or '')}"
         parts.append(f"\n## Wrapper {kind.__name__}({arguments}){text.rstrip()}\n")
     if not parts:

@@ -25,6 +25,7 @@ from llmwrappers import PolicyRejected, priors, vet_policy
 from llmwrappers.files import folder_name
 from llmwrappers.priors import PriorPolicy
 from llmwrappers.priors.measurement import Measurement, choose, make, measure, random_actions
+from llmwrappers.sandbox.values import layout_of_space
 from local_llm.choose import BUDGET_STEPS, Candidate, Choice, choose_candidate
 from local_llm.command import (
     MOST_RETRIES,
@@ -51,6 +52,7 @@ from local_llm.processes import cores
 from local_llm.render import render_prompt
 from local_llm.reply_text import SEND, ExtractionError, Truncated, refusal
 from local_llm.report import write_report
+from local_llm.space_words import without_addresses
 from local_llm.training import TrainingFailed, require_trainable
 
 # --refine ends after so many rounds in a row that brought nothing better.
@@ -240,10 +242,11 @@ def run(args: argparse.Namespace) -> Choice:
         UserError, ModelError, TrainingFailed, gymnasium.error.Error, ValueError: what went wrong and what would be right
     """
     env = make(args.env_id)
-    if env.observation_space.shape is None:
+    if layout_of_space(env.observation_space) is None:
         raise UserError(
-            f"--env-id {args.env_id}: policies are written for observations that are arrays, got {env.observation_space}; "
-            "register the environment with gymnasium.wrappers.FlattenObservation"
+            f"--env-id {args.env_id}: policies are written for observations that are arrays or a Dict of arrays, got "
+            f"{without_addresses(str(env.observation_space))}; register the environment with a wrapper of Gymnasium: "
+            "FilterObservation leaves out entries, FlattenObservation makes one vector of all"
         )
     if args.select == "return":
         require_trainable(args.candidates + args.refine, args.budget_steps, env)  # before a model is asked

@@ -18,6 +18,7 @@ from cleanrl_scripts.common.errors import UserError
 from cleanrl_scripts.common.networks import MLP
 from llmwrappers import PriorPolicy, load_prior, to_native
 from llmwrappers.priors import load_candidates, shipped_priors
+from llmwrappers.priors.prior_input import require_prior_input
 
 
 @dataclass
@@ -88,10 +89,7 @@ def load_priors(args: PriorArgs, env: gym.Env) -> dict[str, PriorPolicy]:
             return {"random": random_prior(observations, space, args.seed)}
         if kind == "expert":
             return {"expert": expert_prior(rest, args.env_id, observations, space)}
-        if args.isolation == "process" and args.prior_input is None and observations.shape is None:
-            raise ValueError(
-                f"--isolation process needs observations that are arrays, or a --prior-input that is one, got {observations}"
-            )
+        require_prior_input(env, args.prior_input, args.isolation)
         size = space.shape if isinstance(space, Box) else int(space.n)  # pyright: ignore[reportAttributeAccessIssue]
         if kind == "auto":
             return load_candidates(rest or args.env_id, args.isolation, size)

@@ -29,8 +29,7 @@ class BoundedPolicy:
         Raises:
             PolicyFault: the program raised, worked for too long, or returned something else than a finite action
         """
-        is_dict = isinstance(observation, dict)
-        self._meter.reset(max(map(np.size, observation.values()), default=1) if is_dict else observation.size)
+        self._meter.reset(_largest(observation))
         try:
             action = self._policy(observation)
             if type(action) is not np.ndarray:
@@ -48,6 +47,11 @@ class BoundedPolicy:
         if not math.isfinite(sum(numbers)) and not np.isfinite(action).all():
             raise PolicyFault(f"the policy returned {action}")
         return action
+
+
+def _largest(observation: np.ndarray | dict[str, Any]) -> int:
+    """The size of the largest array in an observation."""
+    return max(map(_largest, observation.values()), default=1) if isinstance(observation, dict) else observation.size
 
 
 # --------------------------------------------------------------------------------------------------------- compile and run

@@ -142,9 +142,9 @@ def created_size(function: Callable, *given: Any, **named: Any) -> float:
 
 
 def own_copy(observation: Any) -> Any:
-    """A copy of an observation in float64; of a dict, with copies of its values. Raises PolicyFault for what is no number."""
+    """A copy of an observation in float64; of a dict, sorted, of its values. Raises PolicyFault for what is no number."""
     if isinstance(observation, dict):
-        return {key: own_copy(value) for key, value in observation.items()}
+        return {key: own_copy(observation[key]) for key in sorted(observation)}
     try:
         return np.array(observation, dtype=np.float64)
     except (ValueError, TypeError) as error:
@@ -153,3 +153,47 @@ def own_copy(observation: Any) -> Any:
             f"the observation holds {found}; gymnasium.wrappers.FilterObservation leaves out an entry, FlattenObservation "
             "makes one vector of all"
         ) from error
+
+
+# ---------------------------------------------------------------------------------------- observations as they cross a pipe
+
+Layout = list[int] | dict[str, Any]
+"""The shape of an array; of a dict, the layouts of its values."""
+
+
+def layout_of(observation: Any) -> Layout:
+    """The layout of an observation that is an own copy."""
+    if isinstance(observation, dict):
+        return {key: layout_of(value) for key, value in observation.items()}
+    return list(observation.shape)
+
+
+def layout_of_space(space: Any) -> Layout | None:
+    """The layout of the observations of one of Gymnasium's spaces, which this folder does not import; None if it has none."""
+    if isinstance(parts := getattr(space, "spaces", None), dict):
+        layouts = {key: layout_of_space(parts[key]) for key in sorted(parts)}
+        return None if None in layouts.values() else layouts
+    return None if space.shape is None else list(space.shape)
+
+
+def size_of_layout(layout: Layout) -> int:
+    """How many numbers an observation has."""
+    return sum(map(size_of_layout, layout.values())) if isinstance(layout, dict) else math.prod(layout)
+
+
+def numbers_of(observation: Any) -> np.ndarray:
+    """All numbers of an observation in one vector."""
+    if isinstance(observation, dict):
+        return np.concatenate([np.zeros(0), *map(numbers_of, observation.values())])
+    return observation.ravel()
+
+
+def laid_out(numbers: np.ndarray, layout: Layout) -> Any:
+    """The observation (a copy) that has these numbers and this layout."""
+    if not isinstance(layout, dict):
+        return numbers.copy().reshape(layout)
+    observation, start = {}, 0
+    for key, part in layout.items():
+        end = start + size_of_layout(part)
+        observation[key], start = laid_out(numbers[start:end], part), end
+    return observation

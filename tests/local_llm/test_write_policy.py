@@ -226,6 +226,22 @@ class TestRefine:
         assert "refine: stopped before round 1: gone" in capsys.readouterr().out
 
 
+def test_a_policy_of_a_dict_observation_is_vetted_measured_and_chosen(tmp_path, monkeypatch):
+    """From the rendered prompt on; the optimum is 0.8, and position is 0.25."""
+    monkeypatch.chdir(tmp_path)
+    backend = Scripted(fenced("def policy(obs):\n    return obs['position'] + 0.55\n"), *3 * [fenced(SHAPE)])
+    monkeypatch.setattr(write_policy, "make_backend", lambda args: backend)
+    options = ["--candidates", "2", "--select", "probe", "--episodes", "10", "--output", "prior"]
+    assert main(["--env-id", "llmwrappers-tests/DictOneStep-v0", *options]) == 0
+    assert "`obs['position']`" in backend.asked[0][0]["content"]
+    assert read(tmp_path / "prior" / "choice.json")["candidate"] == 1
+    for isolation in ("inprocess", "process"):
+        env = LLMActionMask(gym.make("llmwrappers-tests/DictOneStep-v0"), "prior", radius=0.1, isolation=isolation)
+        info = env.reset(seed=0)[1]
+        assert (info["prior_faults"], float(info["action_low"][0])) == (0, pytest.approx(0.7))
+        env.close()
+
+
 class TestBadInput:
     @pytest.mark.parametrize(
         ("arguments", "message"),
@@ -237,8 +253,8 @@ class TestBadInput:
             (["--env-id", "Pendulum-v1", "--replay", "missing"], "--replay: no folder missing"),
             (["--env-id", "Pendulum-v1", "--replay", str(SHIPPED), "--output", str(SHIPPED)], "is where the recorded"),
             (
-                ["--env-id", "llmwrappers-tests/DictOneStep-v0", "--prompt", "missing.txt", "--replay"],
-                "observations that are arrays",
+                ["--env-id", "Blackjack-v1", "--prompt", "missing.txt", "--replay"],
+                "observations that are arrays or a Dict of arrays, got Tuple",
             ),
             (["--env-id", "Pendulum-v1", "--replay", str(SHIPPED)], "prompt"),
             (["--env-id", "Pendulum-v1", "--model", "no/such/model"], "no/such/model"),

@@ -153,7 +153,7 @@ class TestLoad:
             ("auto", {}, f"no candidates at '{ONE_STEP}'"),
             ("auto:nowhere", {}, "no candidates at 'nowhere'"),
             ("Ant-v4", {"candidate": 6}, "candidate must be one of [1, 2, 3, 4, 5]"),
-            ("mine.py", {"env_id": "llmwrappers-tests/DictOneStep-v0", "isolation": "process"}, "observations that are arrays"),
+            ("mine.py", {"env_id": "Blackjack-v1", "isolation": "process"}, "observations that are arrays"),
         ],
     )
     def test_what_is_not_there_is_named(self, tmp_path, monkeypatch, prior, others, message):
