@@ -25,6 +25,10 @@ from gymnasium.error import DependencyNotInstalled
 from gymnasium.spaces import Box, Discrete
 from gymnasium.utils import RecordConstructorArgs
 
+from llmwrappers.priors.measurement import made_with
+from llmwrappers.sandbox.language import MAX_SIZE
+from llmwrappers.sandbox.values import layout_of_space, size_of_layout
+from local_llm.command import add_env_options, take_env_kwargs
 from local_llm.facts import PROMPTS, Facts, FactsError, MissingFact, load_facts, serving
 from local_llm.space_words import bounds_words, flattened_entries, number_words, observation_words, without_addresses
 
@@ -62,7 +66,7 @@ def render_prompt(env_id: str, **make_kwargs: Any) -> str:
     except ImportError as error:
         raise DependencyNotInstalled(f"{env_id} needs a package that is not installed as it should be: {error}") from error
     try:
-        return fill_file("camel.md", {**environment_values(env, make_kwargs), **facts_values(load_facts(env))})
+        return fill_file("camel.md", {**environment_values(env), **facts_values(load_facts(env))})
     finally:
         env.close()
 
@@ -115,7 +119,7 @@ def facts_values(facts: Facts | None) -> dict[str, Any]:
     }
 
 
-def environment_values(env: gym.Env, make_kwargs: dict[str, Any]) -> dict[str, Any]:
+def environment_values(env: gym.Env) -> dict[str, Any]:
     """Returns the part of the values that comes from the environment itself, as far as it knows."""
     facts = load_facts(env)
     observations, actions = env.observation_space, env.action_space
@@ -126,9 +130,10 @@ def environment_values(env: gym.Env, make_kwargs: dict[str, Any]) -> dict[str, A
         "documentation": _documentation(env, facts.sections_left_out if facts else []) + _wrappers(env),
         "xml": _model_xml(env, facts.model_shown if facts else {}),
         "observation": observation_words(env),
+        "large": size if (size := _size(observations)) > MAX_SIZE else None,
         "time_step": f"{time_step:.3g}" if isinstance(time_step, float) else None,
         "episode_length": f"at most {steps} steps" if steps else "until it terminates",
-        "arguments": ", ".join(f"{key}={value!r}" for key, value in make_kwargs.items()) or None,
+        "arguments": ", ".join(f"{key}={value!r}" for key, value in made_with(env).items()) or None,
         **dict.fromkeys(("observation_bounds", "action_shape", "action_bounds", "half_width", "n_actions", "first_action")),
     }
     is_explained = facts is not None or bool(flattened_entries(env))
@@ -140,6 +145,12 @@ def environment_values(env: gym.Env, make_kwargs: dict[str, Any]) -> dict[str, A
         raise TypeError(f"a prompt needs a bounded Box or a Discrete action space, {values['env_id']} has {actions}")
     half_width = number_words(RADIUS * (actions.high.astype(float) - actions.low) / 2)
     return {**values, "action_shape": actions.shape, "action_bounds": bounds_words(actions), "half_width": half_width}
+
+
+def _size(space: gym.Space) -> int:
+    """How many numbers a policy gets in an observation; 0 where it can have none."""
+    layout = layout_of_space(space)
+    return 0 if layout is None else size_of_layout(layout)
 
 
 def _tables(facts: Facts) -> str:
@@ -214,9 +225,11 @@ def _model_xml(env: gym.Env, shown: dict[str, str]) -> str | None:
 def main(arguments: list[str] | None = None) -> int:
     """Prints a prompt; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m local_llm.render", description="Prints the prompt for an environment.")
-    parser.add_argument("--env-id", required=True, help="a Gymnasium id, for example Hopper-v4")
+    add_env_options(parser, "a Gymnasium id, for example Hopper-v4", required=True)
+    args = parser.parse_args(arguments)
+    take_env_kwargs(parser, args)
     try:
-        print(render_prompt(parser.parse_args(arguments).env_id))
+        print(render_prompt(args.env_id, **args.env_kwargs))
     except (gym.error.Error, FactsError, TypeError) as error:
         print(f"{parser.prog}: {type(error).__name__}: {' '.join(str(error).split())}", file=sys.stderr)
         return 2

@@ -7,6 +7,7 @@ decide.
 """
 
 import copy
+import json
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -257,6 +258,39 @@ def row(name: str, m: Measurement, mark: str = "") -> str:
         f"{percent(m.steadiness):>7}{percent(m.saturation):>11}{percent(m.chatter):>9}{microseconds:>9}{m.faults:>8}"
         f"{mark}{first_fault}"
     )
+
+
+def env_kwargs_of(text: str) -> dict[str, Any]:
+    """Returns the arguments of an environment that ``--env-kwargs`` gives.
+
+    Raises:
+        ValueError: it is no JSON object
+
+    Example:
+        >>> env_kwargs_of('{"g": 1.62}')
+        {'g': 1.62}
+    """
+    try:
+        kwargs = json.loads(text)
+    except ValueError:
+        kwargs = None
+    if not isinstance(kwargs, dict):
+        raise ValueError(f"""--env-kwargs must be a JSON object, such as '{{"obs_type": "ram"}}', got {text!r}""")
+    return kwargs
+
+
+def made_with(env: gym.Env) -> dict[str, Any]:
+    """Returns the arguments that an environment was made with and is not registered with, but for how it is rendered.
+
+    Example:
+        >>> made_with(gym.make("Pendulum-v1", g=1.62))
+        {'g': 1.62}
+    """
+    if env.spec is None:
+        return {}
+    registered = gym.registry[env.spec.id].kwargs if env.spec.id in gym.registry else {}
+    given = {name: value for name, value in env.spec.kwargs.items() if name not in ("render_mode", "camera_name")}
+    return {name: value for name, value in given.items() if name not in registered or registered[name] != value}
 
 
 def make(env_id: str, **make_kwargs) -> gym.Env:

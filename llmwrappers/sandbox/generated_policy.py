@@ -35,6 +35,7 @@ SECONDS_TO_START = 60.0
 SECONDS_TO_COMPILE = 10.0
 SECONDS_A_MESSAGE = 2.0
 SLOWEST_CALL = 0.02
+MOST_NUMBERS = 2**21
 
 
 def check_policy(source: str) -> None:
@@ -160,7 +161,11 @@ class GeneratedPolicy:
             if worker is None or worker.owner != os.getpid() or worker.layout != layout:
                 self.close()
                 worker = self._worker = _Worker(self.source, layout, self.action_shape)
-            return worker.ask(rows)
+            most = max(1, MOST_NUMBERS // max(1, rows.shape[1]))  # in one message: images are large
+            answers = [worker.ask(rows[start : start + most]) for start in range(0, len(rows), most)]
+            actions, faults, reasons = zip(*answers, strict=True)
+            faults = np.concatenate(faults)
+            return np.concatenate(actions), faults, next((reason for reason in reasons if reason), "")
         except BaseException as error:  # an interrupt, too, may leave half an answer in the pipe
             self.restarts += isinstance(error, PolicyFault)
             self.close()
@@ -202,7 +207,8 @@ class _Worker:
         actions, faults = answers[:, 1:].reshape(rows, *self.action_shape).copy(), answers[:, 0] != 0
         # The worker is not to be trusted with this either.
         faults |= ~np.isfinite(answers).all(axis=1)
-        return actions, faults, _text(frame[-MESSAGE_BYTES:]) or "the policy returned no finite action"
+        reason = _text(frame[-MESSAGE_BYTES:]) or "the policy returned no finite action"
+        return actions, faults, reason if faults.any() else ""
 
     def _write(self, frame: bytes) -> None:
         assert self.process.stdin is not None

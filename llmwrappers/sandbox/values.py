@@ -12,8 +12,8 @@ MAX_NESTING = 8
 MAX_KEY = 4
 
 
-def too_large() -> PolicyFault:
-    return PolicyFault(f"a value has more than {MAX_SIZE} elements, or is nested deeper than {MAX_NESTING}")
+def too_large(limit: int = MAX_SIZE) -> PolicyFault:
+    return PolicyFault(f"a value has more than {limit} elements, or is nested deeper than {MAX_NESTING}")
 
 
 def bounded_integer(value: Any) -> Any:
@@ -26,11 +26,11 @@ FLOATS = frozenset((float, np.float64, np.float32))
 ATOMS = FLOATS | {bool, int, type(None), np.int64, np.int32, np.bool_}
 
 
-def size_of(value: Any, nesting: int = 0) -> int:
+def size_of(value: Any, limit: int = MAX_SIZE, nesting: int = 0) -> int:
     """The number of elements in a value, lists within lists counted as often as they are met.
 
     Raises:
-        PolicyFault: more than ``MAX_SIZE``, nested too deep, or an integer that is too large
+        PolicyFault: more than ``limit``, nested too deep, or an integer that is too large
     """
     kind = type(value)
     if kind in ATOMS:
@@ -41,17 +41,17 @@ def size_of(value: Any, nesting: int = 0) -> int:
             raise PolicyFault("an array holds something else than real numbers")
         # An array without elements may still be a long one along another dimension.
         size = value.size or math.prod(max(length, 1) for length in value.shape)
-        if size > MAX_SIZE:
-            raise too_large()
+        if size > limit:
+            raise too_large(limit)
         return size
     if kind in (list, tuple, dict):
         if nesting >= MAX_NESTING or len(value) > MAX_SIZE:
-            raise too_large()
+            raise too_large(limit)
         total = 1
         for item in value.values() if kind is dict else value:
-            total += size_of(item, nesting + 1)
-            if total > MAX_SIZE:
-                raise too_large()
+            total += size_of(item, limit, nesting + 1)
+            if total > limit:
+                raise too_large(limit)
         return total
     if kind in (str, range):
         if len(value) > MAX_SIZE:
@@ -102,23 +102,28 @@ def rank_of(value: Any) -> int:
     return value.ndim if type(value) is np.ndarray else MAX_NESTING if type(value) in (list, tuple) else 0
 
 
-def require_broadcast_fits(a: Any, b: Any, is_matrix_product: bool) -> None:
+def require_broadcast_fits(a: Any, b: Any, is_matrix_product: bool, limit: int = MAX_SIZE) -> None:
     """Raises if the result of an operator on two arrays would be too large."""
     if type(a) is type(b) and type(a) in (list, tuple):
         return  # joined or compared, not computed with
     shape_a, shape_b = np.shape(a), np.shape(b)
     if is_matrix_product:
-        if size_of(a) * size_of(b) // max((*shape_a[-1:], 1)) > 100 * MAX_SIZE:
-            raise too_large()
-    elif math.prod(np.broadcast_shapes(shape_a, shape_b)) > MAX_SIZE:
-        raise too_large()
+        if size_of(a, limit) * size_of(b, limit) // max((*shape_a[-1:], 1)) > 100 * MAX_SIZE:
+            raise too_large(limit)
+    elif math.prod(np.broadcast_shapes(shape_a, shape_b)) > limit:
+        raise too_large(limit)
+
+
+def broadcast_size(*values: Any) -> int:
+    """How many elements there are in what values are broadcast to."""
+    return math.prod(np.broadcast_shapes(*map(np.shape, values)))
 
 
 def created_size(function: Callable, *given: Any, **named: Any) -> float:
     """How many elements a creation makes, at most."""
     if function is np.select:  # of all that is in the two lists, and the default
         parts = [*(part for values in given[:2] for part in values), *given[2:], *named.values()]
-        return math.prod(np.broadcast_shapes(*map(np.shape, parts)))
+        return broadcast_size(*parts)
     first, *others = (*given, *(named.pop(name) for name in ("start", "stop") if name in named))
 
     def magnitudes(value: Any) -> np.ndarray:

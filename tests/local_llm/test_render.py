@@ -179,6 +179,11 @@ def test_a_flattened_dict_tells_where_each_key_lies():
     ) in prompt
 
 
+def test_the_limit_of_the_sandbox_is_stated_where_the_observation_is_an_image():
+    assert "may have more elements than the observation, 100800. Work on whole arrays" in render_prompt("ALE/Breakout-v5")
+    assert "more elements than" not in render_prompt("CartPole-v1")
+
+
 def test_an_older_version_is_documented_by_the_newest_one():
     prompt = render_prompt("Reacher-v4")
     assert "## Observation Space" in prompt

@@ -479,6 +479,58 @@ def test_what_is_no_array_is_no_observation_that_the_probe_serves(space):
         vet_policy(DOUBLE, space, TORQUE)
 
 
+FRAME = Box(0, 255, (210, 160, 3), np.uint8)
+SEARCH = """
+import numpy as np
+
+def policy(obs):
+    red = np.all(obs == np.array([200, 72, 72]), axis=2)
+    gray = obs @ np.array([0.3, 0.59, 0.11])
+    bright = np.where(gray > 100, gray, 0.0)
+    ys, xs = np.where(red[93:189])
+    return [np.mean(xs) + bright[ys, xs].sum() + np.maximum(gray, bright).max() + gray[red].sum() if len(xs) else -1.0]
+"""
+
+
+@posix
+def test_an_image_is_looked_through_as_a_whole():
+    policy, elsewhere = vet_policy(SEARCH, FRAME, TORQUE), vet_policy(SEARCH, FRAME, TORQUE, "process")
+    frame = np.zeros(FRAME.shape, np.uint8)
+    assert policy(frame).tolist() == elsewhere(frame).tolist() == [-1.0]
+    frame[100, 30:33] = 200, 72, 72
+    assert policy(frame).tolist() == elsewhere(frame).tolist() == pytest.approx([31.0 + 110.4 + 3 * 110.4])
+    elsewhere.close()
+
+
+@pytest.mark.parametrize(
+    "many",
+    [
+        "-obs",
+        "+obs",
+        "abs(obs)",
+        "obs + 1.0",
+        "obs == 1",
+        "np.sin(obs)",
+        "obs.copy()",
+        "[*obs]",
+        "obs[obs > 0]",
+        "obs.tolist()",
+    ],
+)
+def test_a_policy_cannot_fill_the_memory_with_copies_of_an_image(many):
+    policy = GeneratedPolicy(f"import numpy as np\ndef policy(obs):\n    x = [{', '.join([many] * 600)}]\n    return [1.0]", 1)
+    assert policy(np.ones(3)).tolist() == [1.0] or many == "[*obs]"
+    with pytest.raises(PolicyFault, match="too much work|more than 100800 elements"):
+        policy(np.ones(FRAME.shape))
+
+
+@pytest.mark.parametrize("body", ["sum([x for x in obs.ravel()])", "np.outer(obs[:, :, 0], obs)[0, 0]", "np.zeros(100801)[0]"])
+def test_an_image_makes_no_room_for_more(body):
+    policy = GeneratedPolicy(f"import numpy as np\ndef policy(obs):\n    return [{body}]", 1)
+    with pytest.raises(PolicyFault, match="too much work|more than 100800 elements"):
+        policy(np.ones(FRAME.shape))
+
+
 @posix
 def test_nothing_of_a_policy_runs_here_before_the_probe(monkeypatch):
     """The probe is in a process of its own; only what it lets through is built here."""
