@@ -27,7 +27,7 @@ def observation_words(env: gym.Env) -> str:
     space = env.observation_space
     if parts := flattened_entries(env):
         order = "flattened; whatever the documentation lists first, its entries are in this order"
-        rows = [f"  - `obs[{start}:{end}]`: {name}, {words}" for name, words, start, end in parts]
+        rows = [f"  - `obs[{start}:{end}]`: {name}{', ' * bool(name)}{words}" for name, words, start, end in parts]
         return "\n".join([f"{_array(space)}, {order}:", *rows])
     if isinstance(space, Dict):
         rows = [f"  - `obs{''.join(f'[{key!r}]' for key in path)}`: {_words(part)}" for path, part in _parts(space)]
@@ -36,11 +36,11 @@ def observation_words(env: gym.Env) -> str:
 
 
 def flattened_entries(env: gym.Env) -> list[tuple[str, str, int, int]]:
-    """Returns name, words, start and end of the entries of a flattened Dict or Tuple; nothing where there is none."""
+    """Returns name ("" of what was no Dict or Tuple), words, start and end of the entries; nothing of what is not flattened."""
     layer, shape = env, env.observation_space.shape
     while isinstance(layer, gym.Wrapper):
         space = layer.env.observation_space
-        if isinstance(layer, gym.wrappers.FlattenObservation) and isinstance(space, Dict | Tuple):
+        if isinstance(layer, gym.wrappers.FlattenObservation) and not (isinstance(space, Box) and len(space.shape) == 1):
             break
         layer = layer.env
     else:
@@ -107,6 +107,8 @@ def _words(space: gym.Space) -> str:
 
 
 def _words_when_flat(space: gym.Space) -> str:
+    if isinstance(space, Box) and len(space.shape) > 1:
+        return f"{_words(space)}, row by row"
     if isinstance(space, Discrete):
         return f"one-hot of {space.n} values, from {space.start}"
     if isinstance(space, MultiDiscrete):

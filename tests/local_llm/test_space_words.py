@@ -64,4 +64,15 @@ def test_the_layout_is_told_under_wrappers_that_leave_it():
     flat = FlattenObservation(Observing(INNER))
     assert len(flattened_entries(NormalizeObservation(flat))) == 4
     assert flattened_entries(FrameStackObservation(flat, 2)) == []
-    assert flattened_entries(FlattenObservation(Observing(Box(0.0, 1.0, (2, 2))))) == []
+    assert flattened_entries(FlattenObservation(Observing(Box(0.0, 1.0, (4,))))) == []
+
+
+@pytest.mark.parametrize(
+    ("space", "row"),
+    [
+        (Box(0.0, 1.0, (2, 2)), "`obs[0:4]`: array of shape (2, 2), each entry in [0, 1], row by row"),
+        (Discrete(3), "`obs[0:3]`: one-hot of 3 values, from 0"),
+    ],
+)
+def test_what_has_no_keys_is_told_too(space, row):
+    assert observation_words(FlattenObservation(Observing(space))).endswith(f":\n  - {row}")
