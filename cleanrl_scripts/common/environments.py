@@ -9,7 +9,7 @@ from gymnasium.spaces import Box, Discrete
 
 from cleanrl_scripts.common.arguments import RunArgs
 from cleanrl_scripts.common.errors import UserError
-from llmwrappers.priors.measurement import UNREGISTERED, env_kwargs_of
+from llmwrappers.priors.measurement import UNREGISTERED, env_kwargs_of, mujoco_hint
 
 
 def make_env(args: RunArgs, video_dir: Path | None = None) -> gym.Env:
@@ -36,7 +36,7 @@ def make_env(args: RunArgs, video_dir: Path | None = None) -> gym.Env:
     except Exception as error:
         option = f" --env-kwargs '{args.env_kwargs}'" if args.env_kwargs != "{}" else ""
         option += " --capture-video" if video_dir else ""
-        hint = f" {UNREGISTERED.format(args.env_id)}" if isinstance(error, gym.error.UnregisteredEnv) else ""
+        hint = f" {UNREGISTERED.format(args.env_id)}" if isinstance(error, gym.error.UnregisteredEnv) else mujoco_hint()
         raise UserError(f"--env-id {args.env_id}{option}: {type(error).__name__}: {error}{hint}") from None
     return env
 
@@ -73,7 +73,8 @@ def refuse_action_space(env_id: str, algorithm: str, space: gym.Space, discrete:
         is_box = is_box and space.is_bounded("both") and bool((space.low < space.high).all())
     if not (is_box or (discrete and isinstance(space, Discrete))):
         box = "a Box action space of floats" + " with finite low < high" * bounded
-        raise UserError(f"--env-id {env_id}: {algorithm} needs {box}{' or a Discrete one' * discrete}, got {space}")
+        way_out = "; ppo_camel.py takes it" * isinstance(space, Discrete)
+        raise UserError(f"--env-id {env_id}: {algorithm} needs {box}{' or a Discrete one' * discrete}, got {space}{way_out}")
 
 
 def note_endless_episodes(env: gym.Env, env_id: str) -> None:

@@ -7,7 +7,9 @@ decide.
 """
 
 import copy
+import importlib.metadata
 import json
+import sys
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -21,6 +23,7 @@ from gymnasium.spaces import Box, Discrete
 from llmwrappers.discrete_mask import DiscreteMask
 from llmwrappers.priors import PriorPolicy
 from llmwrappers.priors.prior_input import native_action, read_prior_input
+from llmwrappers.scalar_reward import scalar_reward
 
 RULE = (
     "of the candidates that never fault and travel at least half as far forward as the one that travels furthest, "
@@ -131,7 +134,17 @@ def play(env: gym.Env, policy: PriorPolicy, seed: int, prior_input: str | None =
         next_observation, reward, terminated, truncated, next_info = env.step(copy.copy(action))
         spent = seconds[0] if seconds else None
         yield Step(
-            observation, handed, info, action, float(reward), terminated, truncated, next_observation, next_info, spent, fault
+            observation,
+            handed,
+            info,
+            action,
+            scalar_reward(reward),
+            terminated,
+            truncated,
+            next_observation,
+            next_info,
+            spent,
+            fault,
         )
         observation, info, done = next_observation, next_info, terminated or truncated
 
@@ -279,6 +292,15 @@ def env_kwargs_of(text: str) -> dict[str, Any]:
     return kwargs
 
 
+def mujoco_hint() -> str:
+    """Returns what to say after an environment could not be made, where MuJoCo 4 was loaded for it; else nothing."""
+    if "mujoco" not in sys.modules or not importlib.metadata.version("mujoco").startswith("4."):
+        return ""
+    return (
+        " (MuJoCo 4 breaks environments of gymnasium-robotics, dm_control and Meta-World that 3 runs: pip install 'mujoco<4')"
+    )
+
+
 def made_with(env: gym.Env) -> dict[str, Any]:
     """Returns the arguments that an environment was made with and is not registered with, but for how it is rendered.
 
@@ -311,7 +333,7 @@ def make(env_id: str, **make_kwargs) -> gym.Env:
         except (gym.error.Error, ImportError, TypeError):  # TypeError: it does not take these arguments
             raise
         except Exception as error:
-            raise gym.error.Error(f"{env_id} cannot be made: {type(error).__name__}: {error}") from error
+            raise gym.error.Error(f"{env_id} cannot be made: {type(error).__name__}: {error}{mujoco_hint()}") from error
     space = env.action_space
     bounded = isinstance(space, Box) and np.issubdtype(space.dtype, np.floating) and space.is_bounded("both")
     if not (bounded or isinstance(space, Discrete)):

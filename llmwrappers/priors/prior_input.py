@@ -23,7 +23,10 @@ def require_prior_input(env: gym.Env, prior_input: str | None, isolation: str = 
     if prior_input == "ram" and not hasattr(env.unwrapped, "ale"):
         raise ValueError(f"prior_input='ram' needs an Atari environment (env.unwrapped.ale), got {env}")
     if prior_input == "simulator" and not hasattr(getattr(env.unwrapped, "data", None), "qpos"):
-        raise ValueError(f"prior_input='simulator' needs a MuJoCo environment (env.unwrapped.data.qpos), got {env}")
+        raise ValueError(
+            f"prior_input='simulator' needs a MuJoCo environment of Gymnasium's kind (env.unwrapped.data.qpos), got {env}; of "
+            "another, such as dm_control's, write what the prior is to read into info with a wrapper, and name its key"
+        )
 
 
 def read_prior_input(env: gym.Env, prior_input: str | None, observation: Any, info: dict[str, Any]) -> Any:

@@ -416,6 +416,11 @@ class TestPriorInput:
                 masked.reset()
             assert (masked.prior_faults.total, prior.calls) == (0, 0)
 
+    def test_a_vector_environment_is_refused(self):
+        envs = gym.make_vec("Pendulum-v1", num_envs=2, vectorization_mode="sync")
+        with pytest.raises(TypeError, match="wraps one environment, got SyncVectorEnv.*wrap each of those that it is made of"):
+            LLMActionMask(envs, "Pendulum-v1")
+
     @pytest.mark.skipif(os.name != "posix", reason="the process is locked by POSIX limits")
     def test_a_process_needs_arrays_only_where_the_prior_looks(self, tmp_path):
         path, said = tmp_path / "policy.py", Telling()

@@ -1,9 +1,10 @@
 """Tests of cleanrl_scripts.common.environments: environments as the scripts make them."""
 
 import pytest
+from gymnasium.spaces import Discrete
 
 from cleanrl_scripts.common.arguments import RunArgs
-from cleanrl_scripts.common.environments import make_env
+from cleanrl_scripts.common.environments import make_env, refuse_action_space
 from cleanrl_scripts.common.errors import UserError
 
 
@@ -13,6 +14,12 @@ def arguments(env_id, env_kwargs="{}"):
 
 def test_an_environment_is_made_with_its_arguments():
     assert make_env(arguments("Pendulum-v1", '{"g": 1.62}')).unwrapped.g == 1.62
+
+
+def test_a_discrete_action_space_is_sent_to_the_script_that_takes_it():
+    with pytest.raises(UserError, match=r"got Discrete\(2\); ppo_camel.py takes it"):
+        refuse_action_space("CartPole-v1", "TD3", Discrete(2), discrete=False, bounded=True)
+    refuse_action_space("CartPole-v1", "this PPO", Discrete(2), discrete=True, bounded=False)
 
 
 @pytest.mark.parametrize(
