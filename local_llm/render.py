@@ -11,11 +11,11 @@ environment's own wherever it knows them.
 """
 
 import argparse
+import contextlib
 import importlib
 import inspect
 import re
 import sys
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -29,6 +29,7 @@ from llmwrappers.priors.measurement import made_with
 from llmwrappers.sandbox.language import MAX_SIZE
 from llmwrappers.sandbox.values import layout_of_space, size_of_layout
 from local_llm.command import add_env_options, take_env_kwargs
+from local_llm.environment_facts import action_names, control_step, model_xml, step_limit
 from local_llm.facts import PROMPTS, Facts, FactsError, MissingFact, load_facts, serving
 from local_llm.space_words import bounds_words, flattened_entries, number_words, observation_words, without_addresses
 
@@ -123,16 +124,17 @@ def environment_values(env: gym.Env) -> dict[str, Any]:
     """Returns the part of the values that comes from the environment itself, as far as it knows."""
     facts = load_facts(env)
     observations, actions = env.observation_space, env.action_space
-    time_step = getattr(env.unwrapped, "dt", facts.time_step if facts else None)
-    steps = (env.spec.max_episode_steps if env.spec else None) or (facts.episode_steps if facts else None)
+    time_step = getattr(env.unwrapped, "dt", facts.time_step) if facts else control_step(env)
+    steps = (env.spec.max_episode_steps if env.spec else None) or (facts.episode_steps if facts else step_limit(env))
     values = {
         "env_id": env.spec.id if env.spec else type(env.unwrapped).__name__,
         "documentation": _documentation(env, facts.sections_left_out if facts else []) + _wrappers(env),
-        "xml": _model_xml(env, facts.model_shown if facts else {}),
+        "xml": model_xml(env, facts.model_shown if facts else {}),
+        "action_names": None if facts else action_names(env),
         "observation": observation_words(env),
         "large": size if (size := _size(observations)) > MAX_SIZE else None,
         "time_step": f"{time_step:.3g}" if isinstance(time_step, float) else None,
-        "episode_length": f"at most {steps} steps" if steps else "until it terminates",
+        "episode_length": f"at most {steps} steps" if steps else "until the environment ends it",
         "arguments": ", ".join(f"{key}={value!r}" for key, value in made_with(env).items()) or None,
         **dict.fromkeys(("observation_bounds", "action_shape", "action_bounds", "half_width", "n_actions", "first_action")),
     }
@@ -176,12 +178,26 @@ def _documentation(env: gym.Env, left_out: list[str]) -> str:
     Gymnasium documents the versions of an environment together, in the class of the newest: where the class has no
     docstring of its own, the newest version that has one speaks for it.
     """
-    text = type(env.unwrapped).__doc__ or (_newest_docstring(env.spec.id) if env.spec else None)
+    # dm_control's: the adapter's class speaks of itself.
+    task = getattr(getattr(env.unwrapped, "_env", None), "task", None)
+    text = type(env.unwrapped).__doc__ if task is None else _task_words(task)
+    text = text or (_newest_docstring(env.spec.id) if env.spec else None)
     if text is None:
         return "This environment has no documentation.\n"
     sections = re.split(r"^(?=## )", re.sub(r"<!--.*?-->", "", inspect.cleandoc(text), flags=re.DOTALL), flags=re.MULTILINE)
     headings = {f"## {name}" for name in (*LEFT_OUT, *left_out)}
     return "".join(section for section in sections if section.partition("\n")[0].strip() not in headings)
+
+
+def _task_words(task: Any) -> str:
+    """Says what a task of dm_control is: its domain's and its class's own words, its settings, and how it rewards."""
+    kind = type(task)
+    domain, settings = sys.modules[kind.__module__].__doc__, vars(task).items()
+    words = [f"The task {kind.__name__} of {kind.__module__}, adapted to Gymnasium.", domain, kind.__doc__]
+    words += [f"Its attribute {name} is {value}." for name, value in settings if type(value) in (int, float)]
+    with contextlib.suppress(OSError, AttributeError, TypeError):
+        words.append(f"Its reward:\n\n{inspect.getsource(kind.get_reward)}")
+    return "\n\n".join(inspect.cleandoc(text) for text in words if text) + "\n"
 
 
 def _wrappers(env: gym.Env) -> str:
@@ -212,14 +228,6 @@ def _newest_docstring(env_id: str) -> str | None:
         if inspect.isclass(creator) and creator.__doc__:
             return creator.__doc__
     return None
-
-
-def _model_xml(env: gym.Env, shown: dict[str, str]) -> str | None:
-    """Returns the MuJoCo model that the environment runs, or what the facts show in its place."""
-    if not (path := getattr(env.unwrapped, "fullpath", None)):
-        return None
-    path = Path(path)
-    return path.with_name(shown.get(path.name, path.name)).read_text("utf-8")
 
 
 def main(arguments: list[str] | None = None) -> int:

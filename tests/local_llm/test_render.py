@@ -131,7 +131,7 @@ def test_an_environment_without_documentation_says_so():
     assert "- Each entry of the observation lies in [-1, 1]." in prompt
     assert "each entry in its own interval (low [-1, 0], high [1, 3])." in prompt
     assert "half-width [0.3, 0.45] around" in prompt
-    assert "\n- An episode lasts until it terminates.\n" in prompt
+    assert "\n- An episode lasts until the environment ends it.\n" in prompt
 
 
 class Costly(gym.Wrapper):
