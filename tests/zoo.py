@@ -9,25 +9,27 @@
 Packages that are not installed are skipped with a note.
 """
 
+import contextlib
 import importlib.util
 import json
-import subprocess
 import sys
 import tempfile
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
 import pytest
+from conftest import ROOT, load_script
 from gymnasium.spaces import Box, Dict
 
+from cleanrl_scripts.common.errors import UserError
 from llmwrappers import LLMActionMask
 from llmwrappers.priors.measurement import make
 from local_llm.render import render_prompt
 from local_llm.space_words import without_addresses
 
-ROOT = Path(__file__).parents[1]
 TRAINING = {
     "prior": "random", "total-timesteps": 2000, "clone-steps": 500, "num-steps": 250, "num-minibatches": 5,
     "clone-minibatches": 5, "eval-episodes": 1, "eval-every": 2000,
@@ -80,7 +82,7 @@ def visit(animal: Animal, folder: Path) -> tuple[gym.Env, str]:
     assert "Write one Python function `policy(obs)`" in prompt
     assert " at 0x" not in prompt
     space = env.action_space
-    center = (space.low + space.high) / 2 if isinstance(space, Box) else np.eye(space.n)[0]
+    center = (space.low + space.high) / 2 if isinstance(space, Box) else np.ones(space.n)
     masked = LLMActionMask(env, lambda observation: center, radius=0.5)
     masked.action_space.seed(0)
     _, info = masked.reset(seed=0)
@@ -91,20 +93,12 @@ def visit(animal: Animal, folder: Path) -> tuple[gym.Env, str]:
         if terminated or truncated:
             break
     arguments = ["--env-id", animal.env_id, "--env-kwargs", json.dumps(animal.env_kwargs), "--runs-dir", str(folder)]
-    command = [
-        sys.executable,
-        "-W",
-        "ignore",
-        str(ROOT / "cleanrl_scripts" / "ppo_camel.py"),
-        *arguments,
-        "--no-cuda",
-        "--no-save-model",
-    ]
-    command += [word for name, value in TRAINING.items() for word in (f"--{name}", str(value))]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
-    said = next((line for line in run.stderr.splitlines() if line.startswith("ppo_camel.py: error: ")), "")
-    assert (run.returncode == 0) == (not said), run.stderr
-    return env, said.removeprefix("ppo_camel.py: error: ")
+    arguments += [word for name, value in TRAINING.items() for word in (f"--{name}", str(value))]
+    try:
+        load_script(ROOT / "cleanrl_scripts" / "ppo_camel.py").main([*arguments, "--no-cuda", "--no-save-model"])
+    except UserError as error:
+        return env, str(error)
+    return env, ""
 
 
 @pytest.mark.slow
@@ -134,7 +128,8 @@ def main() -> None:
         if importlib.util.find_spec(animal.module) is None:
             print(f"| {name} | {animal.package} | | | not installed here, skipped |", flush=True)
             continue
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # other packages' own
             env, said = visit(animal, Path(folder))
         spaces = f"{brief(env.observation_space)} | {brief(env.action_space)}"
         happened = f"refused: {said}" if said else "wrapped, trained, prompt rendered"
