@@ -211,7 +211,9 @@ def main(argv: list[str] | None = None) -> None:
     if args.prior != "none":
         env = EpsilonMaskSchedule(env, args.total_timesteps, args.mask_fraction)
         mask_ends = args.mask_fraction * args.total_timesteps
-        if 0 < mask_ends <= args.learning_starts:
+        if mask_ends == 0:
+            print("note: --mask-fraction 0: the prior is never played", flush=True)
+        elif mask_ends <= args.learning_starts:
             print(
                 f"note: the mask has faded at step {mask_ends:.0f}, before learning starts at step {args.learning_starts}: the "
                 "prior only shapes the warm-up",

@@ -35,8 +35,9 @@ from llmwrappers.critical_states.guidance import Guidance, load_guidance
 from llmwrappers.critical_states.table import CriticalStates
 from llmwrappers.critical_states.trajectories import Trajectories
 from llmwrappers.priors import PriorPolicy, load_candidates, load_prior
-from llmwrappers.sandbox.generated_policy import GeneratedPolicy, check_policy, vet_policy
+from llmwrappers.sandbox.generated_policy import GeneratedPolicy, check_policy
 from llmwrappers.sandbox.language import PolicyFault, PolicyRejected
+from llmwrappers.sandbox.probe import vet_policy
 from llmwrappers.wrappers.action_bounds_observation import ActionBoundsObservation
 from llmwrappers.wrappers.critical_state_rewarder import CriticalStateRewarder
 from llmwrappers.wrappers.epsilon_mask_schedule import EpsilonMaskSchedule

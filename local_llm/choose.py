@@ -4,6 +4,7 @@ What counts is what an agent that began as the prior's copy returns alone, after
 ``select="probe"`` only plays episodes, in seconds. ``select="return"`` also trains, for some minutes.
 """
 
+import functools
 import math
 import re
 from collections import Counter
@@ -103,12 +104,14 @@ class Choice:
     runs: list[Run] = field(default_factory=list)
     settings: dict[str, float] = field(default_factory=dict)
     comparison: Comparison | None = None
+    env_kwargs: dict[str, Any] = field(default_factory=dict)
 
 
 def choose_candidate(
     env_id: str,
     candidates: list[Candidate],
     *,
+    env_kwargs: dict[str, Any] | None = None,
     select: str = "return",
     budget_steps: int = BUDGET_STEPS,
     episodes: int = 10,
@@ -125,6 +128,7 @@ def choose_candidate(
 
     Args:
         env_id: the environment; for "return" one that ``ppo_camel.py`` can train
+        env_kwargs: what it is made with
         candidates: those that were rejected too, so that the verdict counts them
         select: "return" (episodes, then training) or "probe" (episodes alone)
         budget_steps: training steps of all runs together, for three candidates 13. Whether PPO alone would overtake a good
@@ -161,7 +165,7 @@ def choose_candidate(
     jobs = cores() if jobs is None else jobs
     if jobs < 1:
         raise ValueError(f"jobs must be at least 1, got {jobs}")
-    env = make(env_id)
+    env = make(env_id, **(env_kwargs or {}))
     time_limit = env.spec and env.spec.max_episode_steps
     try:
         if select == "return":
@@ -191,6 +195,7 @@ def choose_candidate(
         env.close()
 
     choice = Choice(env_id, select, seed, None, None, "", RULES[select], outcomes, measurements, random, nothing)
+    choice.env_kwargs = env_kwargs or {}
     usable = {number: m for number, m in measurements.items() if m.faults == 0}
     if usable and select == "probe":
         _choose_by_episodes(choice, usable)
@@ -281,9 +286,8 @@ def _choose_by_training(
         seed = seeds.stop
         files: dict[int | None, Path | None] = {None: None, **{number: paths[number] for number in arms}}
         details: dict[str, Any] = {"jobs": jobs, "log": log, "steps": steps, "later": sum(runs[rung + 1 :])}
-        final, out = train(
-            choice.env_id, choice.settings, files, seeds, run_dir, lambda commands, d=details: execute(commands, **d)
-        )
+        run_all = functools.partial(execute, **details)
+        final, out = train(choice.env_id, choice.env_kwargs, choice.settings, files, seeds, run_dir, run_all)
         choice.runs += final
         choice.outcomes |= out
         arms = [number for number in arms if number not in out]

@@ -4,6 +4,7 @@ import argparse
 import datetime
 import hashlib
 import importlib.metadata
+import json
 import os
 import platform
 import shlex
@@ -16,6 +17,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from llmwrappers.priors.measurement import env_kwargs_of
 from local_llm.models.recorded import Recorded
 from local_llm.models.reply import Backend, Message, ModelError, Reply, Sampling
 from local_llm.training import TrainingFailed
@@ -23,9 +25,9 @@ from local_llm.training import TrainingFailed
 MOST_RETRIES = 2
 API_KEY = "LLMWRAPPERS_API_KEY"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-# What a run leaves in its output folder, but for the prompt that it begins with and for the training runs.
+# What a run leaves in its output folder and its next one deletes: all but the prompt that it begins with and training runs.
 MADE = ("prompt-*.txt", "reply-*.md", "policy-*.py", "table*.json", "critical*.py", "entries.json", "trajectories-2.npz")
-MADE += ("provenance.json", "choice.json", "ledger.json", "report.html")
+MADE += ("provenance.json", "ledger.json")  # choice.json and report.html stay until there are new ones
 
 
 class UserError(Exception):
@@ -59,6 +61,27 @@ def add_model_options(parser: argparse.ArgumentParser, shipped: str) -> None:
         "--recordings", metavar="DIR", type=Path, default=CACHE / "llmwrappers" / "replies",
         help="where replies are recorded",
     )  # fmt: skip
+
+
+def add_env_options(parser: argparse.ArgumentParser, help: str, required: bool) -> None:
+    """Adds the options that say which environment."""
+    parser.add_argument("--env-id", required=required, help=help)
+    parser.add_argument(
+        "--env-kwargs", metavar="JSON", default="{}", help='what it is made with, a JSON object: \'{"obs_type": "ram"}\''
+    )
+
+
+def take_env_kwargs(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    """Reads ``args.env_kwargs``; ends the program where it is no JSON object."""
+    try:
+        args.env_kwargs = env_kwargs_of(args.env_kwargs)
+    except ValueError as error:
+        parser.error(str(error))
+
+
+def env_words(args: argparse.Namespace) -> str:
+    """Returns the options that name the environment, as one types them."""
+    return shlex.join(["--env-id", args.env_id, *(["--env-kwargs", json.dumps(args.env_kwargs)] if args.env_kwargs else [])])
 
 
 def take_sampling(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:

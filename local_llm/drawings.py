@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Iterable
 from html import escape
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +42,7 @@ def films(env_id: str, candidates: list[Candidate], choice: Choice) -> str:
         measured = choice.measurements.get(candidate.number)
         if candidate.policy is not None and measured and not measured.faults:
             try:
-                filmed[candidate.number] = film(env_id, candidate.policy, measured.steps[0], choice.seed)
+                filmed[candidate.number] = film(env_id, candidate.policy, measured.steps[0], choice.seed, choice.env_kwargs)
             except Exception as error:
                 problem = f"{type(error).__name__}: {error}"
                 break
@@ -69,7 +70,9 @@ def films(env_id: str, candidates: list[Candidate], choice: Choice) -> str:
     return f"<h2>What they do</h2>{''.join(parts)}" if parts else ""
 
 
-def film(env_id: str, policy: PriorPolicy, steps: int, seed: int) -> list[tuple[str, np.ndarray]]:
+def film(
+    env_id: str, policy: PriorPolicy, steps: int, seed: int, env_kwargs: dict[str, Any] | None = None
+) -> list[tuple[str, np.ndarray]]:
     """Plays an episode of so many steps, and returns frames spread over it, each with a caption.
 
     Raises:
@@ -78,11 +81,12 @@ def film(env_id: str, policy: PriorPolicy, steps: int, seed: int) -> list[tuple[
     if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         os.environ.setdefault("MUJOCO_GL", "egl")
     wanted = set(np.linspace(1, steps, min(FRAMES, steps)).round().astype(int).tolist())
+    kwargs = {**(env_kwargs or {}), "render_mode": "rgb_array"}
     try:
         # The camera that MuJoCo environments use by default loses sight of what moves.
-        env = make(env_id, render_mode="rgb_array", camera_name="track")
+        env = make(env_id, **kwargs, camera_name="track")
     except TypeError:
-        env = make(env_id, render_mode="rgb_array")
+        env = make(env_id, **kwargs)
     try:
         frames = []
         for t, step in enumerate(play(env, policy, seed), start=1):

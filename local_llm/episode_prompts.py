@@ -12,6 +12,7 @@ from llmwrappers import CriticalStates, Trajectories
 from local_llm.facts import load_facts
 from local_llm.interpret import CHARACTERS_PER_TOKEN, Interpreter
 from local_llm.render import environment_values, facts_values, fill_file
+from local_llm.space_words import flattened_entries
 from local_llm.trial import Trial
 from local_llm.wording import number_text
 
@@ -74,6 +75,13 @@ class Case:
         return f"episode {self.episode}, step {self.step}"
 
 
+def flattened_as(trajectories: Trajectories, env: gym.Env) -> gym.Env:
+    """Returns an environment that observes vectors, if the trajectories hold such: ppo_ultra.py flattens what is none."""
+    space = env.observation_space
+    is_flat = isinstance(space, Box) and len(space.shape) == 1
+    return env if is_flat or trajectories.observations.ndim != 2 else gym.wrappers.FlattenObservation(env)
+
+
 class Episodes:
     """Puts the episodes that a model is shown, and the environment they come from, into words.
 
@@ -97,10 +105,11 @@ class Episodes:
             )
         self.settings, self.space = settings, env.action_space
         self.shown, self.held_out = trajectories.split(settings.episodes)
-        self.interpreter = Interpreter(load_facts(env), self.shown)
+        names = [name for part in flattened_entries(env) for name in _entry_names(*part)]
+        self.interpreter = Interpreter(load_facts(env), self.shown, names)
         self._lines: dict[int, list[str]] = {}
         self.values = {
-            **environment_values(env, {}),
+            **environment_values(env),
             **facts_values(self.interpreter.facts),
             "legend": self.interpreter.legend(),
             "action_size": int(np.prod(self.space.shape)) if isinstance(self.space, Box) else None,
@@ -217,6 +226,11 @@ class Episodes:
     def previous(self, episode: int, step: int) -> Any:
         """Returns the observation before a step, None at the first."""
         return self.shown.observations[self.shown.episode(episode).start + step - 1] if step else None
+
+
+def _entry_names(name: str, words: str, start: int, end: int) -> list[str]:
+    """What the numbers of one part of a flattened observation are called; they are vectors of numbers, whatever they were."""
+    return [name] if name and end == start + 1 else [f"{name or 'observation'}[{i}]" for i in range(end - start)]
 
 
 def _numbers(array: Any) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from statistics import fmean
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -15,7 +16,14 @@ from local_llm.wording import count_text, number_text
 NUMBERS_SHOWN, OBSERVATION_SHOWN = 600, 120
 
 
-def report_text(env_id: str, candidate: Candidate, measurement: Measurement, random: Measurement, seed: int = 0) -> str:
+def report_text(
+    env_id: str,
+    candidate: Candidate,
+    measurement: Measurement,
+    random: Measurement,
+    seed: int = 0,
+    env_kwargs: dict[str, Any] | None = None,
+) -> str:
     """Returns what a model is told of its policy, so that it writes a better one: numbers, an episode, what to improve.
 
     Args:
@@ -24,6 +32,7 @@ def report_text(env_id: str, candidate: Candidate, measurement: Measurement, ran
         measurement: what it did
         random: what random actions did in the same episodes
         seed: the seed of the first of them
+        env_kwargs: what the environment is made with
 
     Raises:
         ValueError: the candidate was rejected and has no policy
@@ -46,7 +55,7 @@ def report_text(env_id: str, candidate: Candidate, measurement: Measurement, ran
     if candidate.policy is None:
         raise ValueError(f"candidate {candidate.number} has no policy to report on, it was rejected: {candidate.rejected}")
     worst = int(np.argmin(measurement.returns))
-    env = make(env_id)
+    env = make(env_id, **(env_kwargs or {}))
     try:
         steps = list(play(env, candidate.policy, seed + worst))
     finally:

@@ -40,16 +40,19 @@ from llmwrappers.priors.measurement import make
 from local_llm.command import (
     Overwriting,
     UserError,
+    add_env_options,
     add_model_options,
     claim_output,
     command_line,
+    env_words,
     exit_status,
     make_backend,
     recordings,
     save_text,
+    take_env_kwargs,
     take_sampling,
 )
-from local_llm.episode_prompts import Episodes, Settings
+from local_llm.episode_prompts import Episodes, Settings, flattened_as
 from local_llm.guidance_folder import FIRST_PROMPTS, find_critical_states, rebuild
 from local_llm.trial import try_by_training
 
@@ -68,7 +71,7 @@ def run(args: argparse.Namespace) -> None:
         return
     trajectories = Trajectories.load(args.trajectories)
     args.env_id = args.env_id or trajectories.env_id
-    env = make(args.env_id)
+    env = flattened_as(trajectories, make(args.env_id, **args.env_kwargs))
     name = folder_name(args.env_id)
     args.shipped, output = SHIPPED / name, args.output or TABLES / name
     try_table = None
@@ -82,6 +85,7 @@ def run(args: argparse.Namespace) -> None:
             try_by_training,
             agent=agent,
             env_id=args.env_id,
+            env_kwargs=args.env_kwargs,
             episodes=len(trajectories),
             seed=args.seed,
             timesteps=args.settings.round_timesteps,
@@ -100,7 +104,7 @@ def run(args: argparse.Namespace) -> None:
     guidance = "code" if (output / "critical.py").is_file() else "table"
     agent = args.trajectories.with_name("agent.pt")
     print(
-        f"\nuse it: python cleanrl_scripts/ppo_ultra.py --env-id {args.env_id} --agent {agent if agent.is_file() else 'none'} "
+        f"\nuse it: python cleanrl_scripts/ppo_ultra.py {env_words(args)} --agent {agent if agent.is_file() else 'none'} "
         f"--arm a --guidance {guidance} --critical-states {output}"
     )
 
@@ -128,7 +132,7 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument("--trajectories", metavar="FILE", type=Path, help="episodes of the agent (.npz)")
-    parser.add_argument("--env-id", help="the environment they are from; with --replay alone, the shipped table to rebuild")
+    add_env_options(parser, "the environment they are from; with --replay alone, the shipped table to rebuild", required=False)
     parser.add_argument("--output", metavar="DIR", type=Path, help="the folder to write (tables/ENV_ID if not given)")
     parser.add_argument("--episodes", type=int, default=Settings.episodes, help="that are shown; the others set the tolerance")
     parser.add_argument(
@@ -149,6 +153,7 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
     args = parser.parse_args(argv)
     args.argv = list(sys.argv[1:] if argv is None else argv)
     take_sampling(parser, args)
+    take_env_kwargs(parser, args)
     try:
         args.settings = Settings(**{item.name: getattr(args, item.name) for item in fields(Settings)})
     except ValueError as error:

@@ -17,9 +17,9 @@ import numpy as np
 
 from llmwrappers import CriticalStates, PolicyRejected, Trajectories
 from llmwrappers.critical_states.table import spread
-from llmwrappers.priors.measurement import make
+from llmwrappers.priors.measurement import made_with, make
 from local_llm.command import Overwriting, UserError, circumstances, claim_output, save_text, sha256
-from local_llm.episode_prompts import Case, Episodes, Settings
+from local_llm.episode_prompts import Case, Episodes, Settings, flattened_as
 from local_llm.models.recorded import UNREADABLE, Recorded, write_json
 from local_llm.models.reply import Backend, Sampling
 from local_llm.questions import Finder
@@ -68,6 +68,7 @@ def find_critical_states(
     finder = Finder(Episodes(trajectories, env, settings), backend, sampling, folder, recorded)
     facts = {
         "environment": trajectories.env_id,
+        "env_kwargs": made_with(env),
         "serves": [trajectories.env_id],
         "settings": asdict(settings),
         "trajectories": _description(trajectories),
@@ -185,7 +186,8 @@ def rebuild(folder: Path, output: Path) -> None:
         first_prompt = (folder / first).read_bytes().decode("utf-8")
     except UNREADABLE as error:
         raise UserError(f"{folder} holds no table that can be rebuilt: {type(error).__name__}: {error}") from error
-    trajectories, env = Trajectories.load(folder / "trajectories.npz"), make(env_id)
+    trajectories = Trajectories.load(folder / "trajectories.npz")
+    env = flattened_as(trajectories, make(env_id, **facts.get("env_kwargs", {})))
     claim_output(output, first_prompt, folder, first, "critical states")
     backend = Overwriting(Recorded(None, folder, "replay"), output, first)
     trial = (lambda _: read_trial(folder / "entries.json", folder / "trajectories-2.npz")) if settings.rounds == 2 else None

@@ -5,6 +5,7 @@ once what the numbers are; the lines of an episode then hold numbers and, in wor
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ class Interpreter:
     Args:
         facts: of the environment, as ``load_facts`` gives them; without, an entry is called ``observation[3]``
         trajectories: the episodes; observations are vectors or Pong's grids
+        names: of the entries of a vector, where there are no facts
 
     Raises:
         ValueError: observations of another shape, or of another size than that of the facts
@@ -60,7 +62,7 @@ class Interpreter:
         * v0.1.0 - added
     """
 
-    def __init__(self, facts: Facts | None, trajectories: Trajectories):
+    def __init__(self, facts: Facts | None, trajectories: Trajectories, names: Sequence[str] = ()):
         shape = trajectories.observations.shape[1:]
         self._is_grid = shape == PONG_GRID_SHAPE
         self._is_pong = self._is_grid or trajectories.env_id == PONG
@@ -74,7 +76,7 @@ class Interpreter:
         self._entries = (
             facts.observation
             if facts
-            else [ObservationEntry(range(i, i + 1), f"observation[{i}]", "1", "") for i in range(size)]
+            else [ObservationEntry(range(i, i + 1), names[i] if names else f"observation[{i}]", "1", "") for i in range(size)]
         )
         if self._entries[-1].index.stop != size:
             raise ValueError(f"the facts describe observations of {self._entries[-1].index.stop} numbers, got {size}")

@@ -11,6 +11,7 @@ from gymnasium.spaces import Text
 from llmwrappers import PolicyRejected, vet_policy
 from llmwrappers.priors.measurement import make, measure, random_actions
 from llmwrappers.sandbox.language import MAX_CHARACTERS
+from llmwrappers.sandbox.values import layout_of_space
 from local_llm.choose import Candidate
 from local_llm.extract import extract_policy
 from local_llm.feedback import report_text
@@ -70,8 +71,10 @@ class PolicyWriting(gym.Env):
                 raise ValueError(f"{name} must be at least 1, got {value!r}")
         self.env_id, self.attempts, self.episodes = env_id, attempts, episodes
         self._env = make(env_id)
-        if self._env.observation_space.shape is None:
-            raise ValueError(f"env_id must be of an environment whose observations are arrays, got {env_id!r}")
+        if layout_of_space(self._env.observation_space) is None:
+            raise ValueError(
+                f"env_id must be of an environment whose observations are arrays or a Dict of them, got {env_id!r}"
+            )
         self._prompt = render_prompt(env_id)
         # Any text that a model may write: Latin, Greek, arrows, mathematics.
         characters = frozenset(string.printable) | {chr(code) for code in range(0xA0, 0x3000)} | frozenset(self._prompt)

@@ -11,22 +11,27 @@ environment's own wherever it knows them.
 """
 
 import argparse
+import contextlib
 import importlib
 import inspect
 import re
 import sys
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
 from gymnasium import wrappers
 from gymnasium.envs.registration import load_env_creator, parse_env_id
 from gymnasium.error import DependencyNotInstalled
 from gymnasium.spaces import Box, Discrete
 from gymnasium.utils import RecordConstructorArgs
 
+from llmwrappers.priors.measurement import made_with
+from llmwrappers.sandbox.language import MAX_SIZE
+from llmwrappers.sandbox.values import layout_of_space, size_of_layout
+from local_llm.command import add_env_options, take_env_kwargs
+from local_llm.environment_facts import action_names, control_step, model_xml, step_limit
 from local_llm.facts import PROMPTS, Facts, FactsError, MissingFact, load_facts, serving
+from local_llm.space_words import bounds_words, flattened_entries, number_words, observation_words, without_addresses
 
 # LLMActionMask's default, a fraction of half the action range.
 RADIUS = 0.3
@@ -62,7 +67,7 @@ def render_prompt(env_id: str, **make_kwargs: Any) -> str:
     except ImportError as error:
         raise DependencyNotInstalled(f"{env_id} needs a package that is not installed as it should be: {error}") from error
     try:
-        return fill_file("camel.md", {**environment_values(env, make_kwargs), **facts_values(load_facts(env))})
+        return fill_file("camel.md", {**environment_values(env), **facts_values(load_facts(env))})
     finally:
         env.close()
 
@@ -115,44 +120,39 @@ def facts_values(facts: Facts | None) -> dict[str, Any]:
     }
 
 
-def environment_values(env: gym.Env, make_kwargs: dict[str, Any]) -> dict[str, Any]:
+def environment_values(env: gym.Env) -> dict[str, Any]:
     """Returns the part of the values that comes from the environment itself, as far as it knows."""
     facts = load_facts(env)
     observations, actions = env.observation_space, env.action_space
-    time_step = getattr(env.unwrapped, "dt", facts.time_step if facts else None)
-    steps = (env.spec.max_episode_steps if env.spec else None) or (facts.episode_steps if facts else None)
+    time_step = getattr(env.unwrapped, "dt", facts.time_step) if facts else control_step(env)
+    steps = (env.spec.max_episode_steps if env.spec else None) or (facts.episode_steps if facts else step_limit(env))
     values = {
         "env_id": env.spec.id if env.spec else type(env.unwrapped).__name__,
         "documentation": _documentation(env, facts.sections_left_out if facts else []) + _wrappers(env),
-        "xml": _model_xml(env, facts.model_shown if facts else {}),
-        "observation": str(observations),
+        "xml": model_xml(env, facts.model_shown if facts else {}),
+        "action_names": None if facts else action_names(env),
+        "observation": observation_words(env),
+        "large": size if (size := _size(observations)) > MAX_SIZE else None,
         "time_step": f"{time_step:.3g}" if isinstance(time_step, float) else None,
-        "episode_length": f"at most {steps} steps" if steps else "until it terminates",
-        "arguments": ", ".join(f"{key}={value!r}" for key, value in make_kwargs.items()) or None,
+        "episode_length": f"at most {steps} steps" if steps else "until the environment ends it",
+        "arguments": ", ".join(f"{key}={value!r}" for key, value in made_with(env).items()) or None,
         **dict.fromkeys(("observation_bounds", "action_shape", "action_bounds", "half_width", "n_actions", "first_action")),
     }
-    if isinstance(observations, Box):
-        values["observation"] = f"numpy {observations.dtype} array of shape {observations.shape}"
-        if facts is None and (observations.bounded_below | observations.bounded_above).any():
-            values["observation_bounds"] = _bounds(observations)
+    is_explained = facts is not None or bool(flattened_entries(env))
+    if isinstance(observations, Box) and not is_explained and (observations.bounded_below | observations.bounded_above).any():
+        values["observation_bounds"] = bounds_words(observations)
     if isinstance(actions, Discrete):
         return {**values, "n_actions": int(actions.n), "first_action": int(actions.start)}
     if not (isinstance(actions, Box) and actions.is_bounded()):
         raise TypeError(f"a prompt needs a bounded Box or a Discrete action space, {values['env_id']} has {actions}")
-    half_width = _numbers(RADIUS * (actions.high.astype(float) - actions.low) / 2)
-    return {**values, "action_shape": actions.shape, "action_bounds": _bounds(actions), "half_width": half_width}
+    half_width = number_words(RADIUS * (actions.high.astype(float) - actions.low) / 2)
+    return {**values, "action_shape": actions.shape, "action_bounds": bounds_words(actions), "half_width": half_width}
 
 
-def _bounds(space: Box) -> str:
-    low, high = _numbers(space.low), _numbers(space.high)
-    return f"its own interval (low {low}, high {high})" if "[" in low + high else f"[{low}, {high}]"
-
-
-def _numbers(array: np.ndarray) -> str:
-    """Writes an array, as one number if its entries are all the same."""
-    if (array == array.flat[0]).all():
-        return f"{array.flat[0]:.6g}"
-    return np.array2string(array, separator=", ", max_line_width=10_000, formatter={"all": lambda number: f"{number:.6g}"})
+def _size(space: gym.Space) -> int:
+    """How many numbers a policy gets in an observation; 0 where it can have none."""
+    layout = layout_of_space(space)
+    return 0 if layout is None else size_of_layout(layout)
 
 
 def _tables(facts: Facts) -> str:
@@ -178,12 +178,26 @@ def _documentation(env: gym.Env, left_out: list[str]) -> str:
     Gymnasium documents the versions of an environment together, in the class of the newest: where the class has no
     docstring of its own, the newest version that has one speaks for it.
     """
-    text = type(env.unwrapped).__doc__ or (_newest_docstring(env.spec.id) if env.spec else None)
+    # dm_control's: the adapter's class speaks of itself.
+    task = getattr(getattr(env.unwrapped, "_env", None), "task", None)
+    text = type(env.unwrapped).__doc__ if task is None else _task_words(task)
+    text = text or (_newest_docstring(env.spec.id) if env.spec else None)
     if text is None:
         return "This environment has no documentation.\n"
     sections = re.split(r"^(?=## )", re.sub(r"<!--.*?-->", "", inspect.cleandoc(text), flags=re.DOTALL), flags=re.MULTILINE)
     headings = {f"## {name}" for name in (*LEFT_OUT, *left_out)}
     return "".join(section for section in sections if section.partition("\n")[0].strip() not in headings)
+
+
+def _task_words(task: Any) -> str:
+    """Says what a task of dm_control is: its domain's and its class's own words, its settings, and how it rewards."""
+    kind = type(task)
+    domain, settings = sys.modules[kind.__module__].__doc__, vars(task).items()
+    words = [f"The task {kind.__name__} of {kind.__module__}, adapted to Gymnasium.", domain, kind.__doc__]
+    words += [f"Its attribute {name} is {value}." for name, value in settings if type(value) in (int, float)]
+    with contextlib.suppress(OSError, AttributeError, TypeError):
+        words.append(f"Its reward:\n\n{inspect.getsource(kind.get_reward)}")
+    return "\n\n".join(inspect.cleandoc(text) for text in words if text) + "\n"
 
 
 def _wrappers(env: gym.Env) -> str:
@@ -198,7 +212,7 @@ def _wrappers(env: gym.Env) -> str:
             continue
         kept = layer._saved_kwargs if isinstance(layer, RecordConstructorArgs) else vars(layer)
         names = [name for name in inspect.signature(kind.__init__).parameters if name not in ("self", "env") and name in kept]
-        arguments = ", ".join(f"{name}={kept[name]!r}" for name in names)
+        arguments = ", ".join(f"{name}={without_addresses(repr(kept[name]))}" for name in names)
         text = "" if kind.__module__.startswith("gymnasium.") else f"\n\n{inspect.cleandoc(kind.__doc__ or '')}"
         parts.append(f"\n## Wrapper {kind.__name__}({arguments}){text.rstrip()}\n")
     if not parts:
@@ -216,20 +230,14 @@ def _newest_docstring(env_id: str) -> str | None:
     return None
 
 
-def _model_xml(env: gym.Env, shown: dict[str, str]) -> str | None:
-    """Returns the MuJoCo model that the environment runs, or what the facts show in its place."""
-    if not (path := getattr(env.unwrapped, "fullpath", None)):
-        return None
-    path = Path(path)
-    return path.with_name(shown.get(path.name, path.name)).read_text("utf-8")
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Prints a prompt; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m local_llm.render", description="Prints the prompt for an environment.")
-    parser.add_argument("--env-id", required=True, help="a Gymnasium id, for example Hopper-v4")
+    add_env_options(parser, "a Gymnasium id, for example Hopper-v4", required=True)
+    args = parser.parse_args(arguments)
+    take_env_kwargs(parser, args)
     try:
-        print(render_prompt(parser.parse_args(arguments).env_id))
+        print(render_prompt(args.env_id, **args.env_kwargs))
     except (gym.error.Error, FactsError, TypeError) as error:
         print(f"{parser.prog}: {type(error).__name__}: {' '.join(str(error).split())}", file=sys.stderr)
         return 2

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from llmwrappers.files import write_atomically
 from llmwrappers.priors.measurement import WINDOWS, Measurement
 from local_llm.choose import Candidate, Choice
 from local_llm.drawings import curves, films
@@ -86,7 +87,7 @@ def write_report(
     report says why.
 
     Args:
-        path: the file, which is overwritten; its folder is made
+        path: the file, which is replaced by a whole one; its folder is made
         env_id: the environment
         prompt: what the model was asked
         candidates: all of them, the rejected ones too
@@ -138,7 +139,7 @@ def write_report(
         + "\n</body></html>\n"
     )
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page, "utf-8")
+    write_atomically(path, page)
 
 
 def _details(summary: str, text: str) -> str:

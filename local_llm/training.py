@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import gymnasium as gym
 
@@ -129,6 +130,7 @@ def training_settings(steps: int, time_limit: int | None) -> dict[str, float]:
 
 def train(
     env_id: str,
+    env_kwargs: dict[str, Any],
     settings: dict[str, float],
     arms: dict[int | None, Path | None],
     seeds: range,
@@ -149,6 +151,7 @@ def train(
     """
     words = [word for name, value in settings.items() for word in (f"--{name.replace('_', '-')}", str(value))]
     words += ["--no-cuda", "--no-save-model"]
+    words += ["--env-kwargs", json.dumps(env_kwargs)] if env_kwargs else []
     training_code = [file.read_text("utf-8") for file in (SCRIPT, *sorted(SCRIPT.parent.glob("common/*.py")))]
     folders, commands = {}, {}
     for seed in seeds:

@@ -44,7 +44,9 @@ class Trial:
         return f"{text} Worth {row['advantage']:+.3g} [{row['low']:+.3g}, {row['high']:+.3g}]: {verdict}."
 
 
-def try_by_training(table: Path, *, agent: Path, env_id: str, episodes: int, seed: int, timesteps: int) -> Trial:
+def try_by_training(
+    table: Path, *, agent: Path, env_id: str, episodes: int, seed: int, timesteps: int, env_kwargs: dict[str, Any] | None = None
+) -> Trial:
     """Returns what comes of a table while its agent goes on learning with the table's actions, half of them withheld.
 
     A trial that has finished beside the table before, with the same files, is not repeated; one that was cut is resumed.
@@ -56,6 +58,7 @@ def try_by_training(table: Path, *, agent: Path, env_id: str, episodes: int, see
         episodes: to record of the agent at the end
         seed: of the trial
         timesteps: how long it learns
+        env_kwargs: what the environment is made with
 
     Raises:
         UserError: the training failed, or its script is not there
@@ -78,6 +81,7 @@ def try_by_training(table: Path, *, agent: Path, env_id: str, episodes: int, see
         "--no-cuda",
     ]
     options += ["--total-timesteps", str(timesteps), "--eval-every", str(timesteps), "--trajectory-episodes", str(episodes)]
+    options += ["--env-kwargs", json.dumps(env_kwargs)] if env_kwargs else []
     key = hashlib.sha256(json.dumps([__version__, options, sha256(agent), sha256(table)]).encode()).hexdigest()
     folder = table.resolve().with_name(f"trial-{key[:8]}")
     files = ["--agent", str(agent.resolve()), "--critical-states", str(table.resolve()), "--runs-dir", str(folder)]

@@ -25,21 +25,25 @@ from llmwrappers import PolicyRejected, priors, vet_policy
 from llmwrappers.files import folder_name
 from llmwrappers.priors import PriorPolicy
 from llmwrappers.priors.measurement import Measurement, choose, make, measure, random_actions
+from llmwrappers.sandbox.values import layout_of_space
 from local_llm.choose import BUDGET_STEPS, Candidate, Choice, choose_candidate
 from local_llm.command import (
     MOST_RETRIES,
     Overwriting,
     UserError,
+    add_env_options,
     add_model_options,
     circumstances,
     claim_output,
     command_line,
+    env_words,
     exit_status,
     how_to_go_on,
     make_backend,
     recordings,
     save_text,
     sha256,
+    take_env_kwargs,
     take_sampling,
 )
 from local_llm.extract import extract_policy
@@ -51,6 +55,7 @@ from local_llm.processes import cores
 from local_llm.render import render_prompt
 from local_llm.reply_text import SEND, ExtractionError, Truncated, refusal
 from local_llm.report import write_report
+from local_llm.space_words import without_addresses
 from local_llm.training import TrainingFailed, require_trainable
 
 # --refine ends after so many rounds in a row that brought nothing better.
@@ -141,8 +146,9 @@ def retry_messages(messages: list[Message], reply: Reply, error: ExtractionError
     return [*messages, {"role": "assistant", "content": reply.text}, {"role": "user", "content": refusal(error, SEND)}]
 
 
-def refine(writer: Writer, env_id: str, rounds: int, episodes: int, seed: int) -> None:
-    """Sends the report of the best candidate back to the model, for up to so many rounds."""
+def refine(writer: Writer, args: argparse.Namespace) -> None:
+    """Sends the report of the best candidate back to the model, for up to ``args.refine`` rounds."""
+    rounds, episodes, seed = args.refine, args.episodes, args.seed
     random = measure(writer.env, random_actions(writer.env.action_space, seed), episodes, seed)
     measurements: dict[int, Measurement] = {}
     for candidate in writer.candidates:
@@ -155,7 +161,7 @@ def refine(writer: Writer, env_id: str, rounds: int, episodes: int, seed: int) -
             print("refine: no candidate runs without faults, so there is none to improve")
             return
         candidate = next(candidate for candidate in writer.candidates if candidate.number == best)
-        report = report_text(env_id, candidate, measurements[best], random, seed)
+        report = report_text(args.env_id, candidate, measurements[best], random, seed, args.env_kwargs)
         messages = [*writer.conversations[best], {"role": "user", "content": f"{report}\n\n{IMPROVE}"}]
         try:
             (better,) = writer.write(messages, 1)
@@ -187,6 +193,7 @@ def provenance(args: argparse.Namespace, prompt: str, writer: Writer, choice: Ch
             candidates[str(candidate.number)]["rejected"] = candidate.rejected
     return {
         "environment": args.env_id,
+        "env_kwargs": args.env_kwargs,
         "serves": [args.env_id],
         "replies": f"{len(writer.candidates)} candidates, each with at most {MOST_RETRIES} retries; --refine {args.refine}",
         "prompt_sha256": hashlib.sha256(prompt.encode()).hexdigest(),
@@ -207,7 +214,7 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
         description="Asks a language model for policies of an environment, vets them, and chooses the one that helps, if any.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    parser.add_argument("--env-id", required=True, help="any Gymnasium environment, e.g. Hopper-v4 or my_package:MyEnv-v0")
+    add_env_options(parser, "any Gymnasium environment, e.g. Hopper-v4 or my_package:MyEnv-v0", required=True)
     parser.add_argument("--prompt", metavar="FILE", type=Path, help="ask this instead of the rendered prompt")
     parser.add_argument("--candidates", type=int, default=5, help="how many policies to ask for")
     parser.add_argument("--refine", metavar="K", type=int, default=0, help="rounds in which the best one's report goes back")
@@ -228,6 +235,7 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
         if getattr(args, name) < least:
             parser.error(f"--{name.replace('_', '-')} must be at least {least}, got {getattr(args, name)}")
     take_sampling(parser, args)
+    take_env_kwargs(parser, args)
     args.shipped = priors.SHIPPED / folder_name(args.env_id)
     args.output = args.output or Path("policies") / folder_name(args.env_id)
     return args
@@ -239,15 +247,16 @@ def run(args: argparse.Namespace) -> Choice:
     Raises:
         UserError, ModelError, TrainingFailed, gymnasium.error.Error, ValueError: what went wrong and what would be right
     """
-    env = make(args.env_id)
-    if env.observation_space.shape is None:
+    env = make(args.env_id, **args.env_kwargs)
+    if layout_of_space(env.observation_space) is None:
         raise UserError(
-            f"--env-id {args.env_id}: policies are written for observations that are arrays, got {env.observation_space}; "
-            "register the environment with gymnasium.wrappers.FlattenObservation"
+            f"--env-id {args.env_id}: policies are written for observations that are arrays or a Dict of arrays, got "
+            f"{without_addresses(str(env.observation_space))}; register the environment with a wrapper of Gymnasium: "
+            "FilterObservation leaves out entries, FlattenObservation makes one vector of all"
         )
     if args.select == "return":
         require_trainable(args.candidates + args.refine, args.budget_steps, env)  # before a model is asked
-    prompt = args.prompt.read_text("utf-8") if args.prompt else render_prompt(args.env_id)
+    prompt = args.prompt.read_text("utf-8") if args.prompt else render_prompt(args.env_id, **args.env_kwargs)
     claim_output(args.output, prompt, recordings(args))
     writer = Writer(Overwriting(make_backend(args), args.output), args.sampling, env, args.output, args.episodes, args.seed)
     try:
@@ -255,6 +264,8 @@ def run(args: argparse.Namespace) -> Choice:
     except (ModelError, TrainingFailed) as error:
         if writer.metered.ledger.usage:
             error.add_note(f"The replies that came are in {args.output}{how_to_go_on(args)}.")
+            if (args.output / "report.html").exists():
+                error.add_note("report.html and choice.json there are those of the run before.")
         raise
     env.close()
     return choice
@@ -269,11 +280,12 @@ def write_and_choose(args: argparse.Namespace, prompt: str, writer: Writer) -> C
     """
     writer.write([{"role": "user", "content": prompt}], args.candidates)
     if args.refine:
-        refine(writer, args.env_id, args.refine, args.episodes, args.seed)
+        refine(writer, args)
     write_json(args.output / "provenance.json", provenance(args, prompt, writer, None))
     choice = choose_candidate(
         args.env_id,
         writer.candidates,
+        env_kwargs=args.env_kwargs,
         select=args.select,
         budget_steps=args.budget_steps,
         episodes=args.episodes,
@@ -283,16 +295,16 @@ def write_and_choose(args: argparse.Namespace, prompt: str, writer: Writer) -> C
     )
     facts = provenance(args, prompt, writer, choice)
     write_json(args.output / "provenance.json", facts)
-    write_json(args.output / "choice.json", asdict(choice))
     report = args.output / "report.html"
     shown = {name: facts[name] for name in ("model", "revision", "replies", "sampling", "command", "date", "versions")}
     write_report(report, args.env_id, prompt, writer.candidates, choice, ledger=str(writer.metered.ledger), provenance=shown)
+    write_json(args.output / "choice.json", asdict(choice))
     print(f"\n{writer.metered.ledger}\n\nreport: {report}")
     if choice.best is None:
         raise UserError("none of the replies could be used; report.html says why. Ask again, for more, or a larger model")
     if choice.candidate is not None:
         print(f"prior:  {args.output / f'policy-{choice.candidate}.py'}")
-        print(f"use it: python cleanrl_scripts/ppo_camel.py --env-id {args.env_id} --prior {args.output}")
+        print(f"use it: python cleanrl_scripts/ppo_camel.py {env_words(args)} --prior {args.output}")
     return choice
 
 

@@ -33,7 +33,7 @@ MAY_IMPORT = {
     "llmwrappers/sandbox": ({"numpy", "llmwrappers.sandbox"}, set()),
     "local_llm": (
         {"numpy", "gymnasium", "llmwrappers", "llmwrappers.sandbox", "local_llm"},
-        {"torch", "transformers", "accelerate", "huggingface_hub", "llguidance", "json_repair"},
+        {"torch", "transformers", "accelerate", "huggingface_hub", "llguidance", "json_repair", "mujoco"},
     ),
     "cleanrl_scripts": (
         {"torch", "tyro", "numpy", "gymnasium", "llmwrappers", "cleanrl_scripts.common"},

@@ -51,6 +51,8 @@ class RunArgs:
     # Algorithm specific arguments
     env_id: str = "Hopper-v4"
     """the id of the environment"""
+    env_kwargs: str = "{}"
+    """what the environment is made with, a JSON object, such as '{"obs_type": "ram"}'"""
     total_timesteps: int = 1000000
     """total timesteps of the experiments"""
 

@@ -9,16 +9,20 @@ from gymnasium.spaces import Box, Discrete
 
 from cleanrl_scripts.common.arguments import RunArgs
 from cleanrl_scripts.common.errors import UserError
-from llmwrappers.priors.measurement import UNREGISTERED
+from llmwrappers.priors.measurement import UNREGISTERED, env_kwargs_of, mujoco_hint
 
 
 def make_env(args: RunArgs, video_dir: Path | None = None) -> gym.Env:
     """The environment as it is: raw observations, native actions; with a folder for videos, recorded.
 
     Raises:
-        UserError: Gymnasium cannot make it, or cannot render it
+        UserError: Gymnasium cannot make it, or cannot render it; or ``--env-kwargs`` is no JSON object
     """
-    options: dict = {"render_mode": "rgb_array"} if video_dir else {}
+    try:
+        options = env_kwargs_of(args.env_kwargs)
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    options |= {"render_mode": "rgb_array"} if video_dir else {}
     # The papers' results are on v4; gymnasium warns that there is a v5.
     warnings.filterwarnings("ignore", message=".*is out of date", category=DeprecationWarning)
     try:
@@ -30,8 +34,9 @@ def make_env(args: RunArgs, video_dir: Path | None = None) -> gym.Env:
                 env, str(video_dir), episode_trigger=lambda n: n % args.eval_episodes == 0, disable_logger=True
             )
     except Exception as error:
-        option = " --capture-video" if video_dir else ""
-        hint = f" {UNREGISTERED.format(args.env_id)}" if isinstance(error, gym.error.UnregisteredEnv) else ""
+        option = f" --env-kwargs '{args.env_kwargs}'" if args.env_kwargs != "{}" else ""
+        option += " --capture-video" if video_dir else ""
+        hint = f" {UNREGISTERED.format(args.env_id)}" if isinstance(error, gym.error.UnregisteredEnv) else mujoco_hint()
         raise UserError(f"--env-id {args.env_id}{option}: {type(error).__name__}: {error}{hint}") from None
     return env
 
@@ -68,7 +73,8 @@ def refuse_action_space(env_id: str, algorithm: str, space: gym.Space, discrete:
         is_box = is_box and space.is_bounded("both") and bool((space.low < space.high).all())
     if not (is_box or (discrete and isinstance(space, Discrete))):
         box = "a Box action space of floats" + " with finite low < high" * bounded
-        raise UserError(f"--env-id {env_id}: {algorithm} needs {box}{' or a Discrete one' * discrete}, got {space}")
+        way_out = "; ppo_camel.py takes it" * isinstance(space, Discrete)
+        raise UserError(f"--env-id {env_id}: {algorithm} needs {box}{' or a Discrete one' * discrete}, got {space}{way_out}")
 
 
 def note_endless_episodes(env: gym.Env, env_id: str) -> None:

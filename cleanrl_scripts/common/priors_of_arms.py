@@ -17,7 +17,8 @@ from cleanrl_scripts.common.arguments import RunArgs
 from cleanrl_scripts.common.errors import UserError
 from cleanrl_scripts.common.networks import MLP
 from llmwrappers import PriorPolicy, load_prior, to_native
-from llmwrappers.priors import load_candidates, shipped_priors
+from llmwrappers.priors import load_candidates, served_by, shipped_priors
+from llmwrappers.priors.prior_input import require_prior_input
 
 
 @dataclass
@@ -27,6 +28,8 @@ class PriorArgs(RunArgs):
     """shipped (env_id's) | none | random | a shipped prior's name | FILE.py | trusted:FILE.py | FOLDER | expert:MODEL.pt"""
     candidate: int | None = None
     """which of a shipped prior's candidates (its default one if not given)"""
+    prior_of_another_env: bool = False
+    """if toggled, a folder that was written for another environment may be the prior"""
     prior_input: str | None = None
     """what the prior is handed, if not the observation: ram (Atari's), simulator (MuJoCo's qpos and qvel), or a key of info"""
     isolation: Literal["inprocess", "process"] = "inprocess"
@@ -88,17 +91,23 @@ def load_priors(args: PriorArgs, env: gym.Env) -> dict[str, PriorPolicy]:
             return {"random": random_prior(observations, space, args.seed)}
         if kind == "expert":
             return {"expert": expert_prior(rest, args.env_id, observations, space)}
-        if args.isolation == "process" and args.prior_input is None and observations.shape is None:
-            raise ValueError(
-                f"--isolation process needs observations that are arrays, or a --prior-input that is one, got {observations}"
-            )
+        require_prior_input(env, args.prior_input, args.isolation)
         size = space.shape if isinstance(space, Box) else int(space.n)  # pyright: ignore[reportAttributeAccessIssue]
+        folder = rest if kind == "auto" else args.prior
+        serves = None if args.prior_of_another_env else served_by(folder)
+        if serves is not None and _family(args.env_id) not in map(_family, serves):
+            raise ValueError(f"{folder} was written for {', '.join(serves)}; --prior-of-another-env plays it all the same")
         if kind == "auto":
             return load_candidates(rest or args.env_id, args.isolation, size)
         name = Path(rest if kind == "trusted" else args.prior).stem if args.candidate is None else f"policy-{args.candidate}"
         return {name: load_prior(args.prior, args.candidate, args.isolation, size)}
     except (ValueError, TypeError, OSError, gym.error.Error) as error:
         raise UserError(f"--env-id {args.env_id} --prior {args.prior}: {error}") from None
+
+
+def _family(env_id: str) -> str:
+    """An environment's id without its module and its version."""
+    return env_id.rpartition(":")[2].rpartition("-v")[0]
 
 
 def prior_files(args: PriorArgs) -> dict[str, str]:
@@ -133,7 +142,7 @@ def expert_prior(path: str, env_id: str, observation_space: gym.Space, action_sp
         sizes, expert = from_saved(saved, gym.spaces.flatten_space(observation_space), action_space)
     except Exception as error:
         raise UserError(f"--prior expert:{path} is no model.pt or agent.pt of these scripts: {error}") from None
-    if trained_on.rpartition("-v")[0] != env_id.rpartition("-v")[0]:
+    if _family(trained_on) != _family(env_id):
         raise UserError(f"--prior expert:{path}: its env_id is {trained_on}, --env-id is {env_id}")
     needed = flatdim(observation_space), flatdim(action_space)
     if (sizes[0], sizes[-1]) != needed:

@@ -11,8 +11,9 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.wrappers import TransformAction
 
 from llmwrappers.faults import Faults
-from llmwrappers.sandbox.generated_policy import GeneratedPolicy, vet_policy
+from llmwrappers.sandbox.generated_policy import GeneratedPolicy
 from llmwrappers.sandbox.language import PolicyFault, PolicyRejected, syntax_tree
+from llmwrappers.sandbox.probe import vet_policy
 
 # Makes of critical(obs) a policy that answers with numbers alone: is critical (0 or 1), the action, the reward, the entry that
 # spoke. What is said of a state that is not critical does not matter: LLMs write None, 0.0 or some action there.

@@ -141,6 +141,17 @@ def shipped_priors() -> list[str]:
     return sorted(env_id for env_id, folder in _folders().items() if _candidates(folder)[1] is not None)
 
 
+def served_by(prior: str | os.PathLike[str]) -> list[str] | None:
+    """Returns the ids of the environments that a prior folder was written for; None if it is no such folder, or does not say.
+
+    Example:
+        >>> served_by(SHIPPED / "Ant-v4"), served_by("Ant-v4")
+        (['Ant-v4', 'Ant-v5'], None)
+    """
+    path = Path(prior) / "provenance.json"
+    return json.loads(path.read_text("utf-8")).get("serves") if path.is_file() else None
+
+
 def _folders() -> dict[str, Path]:
     """Maps each served environment id to its folder."""
     return {

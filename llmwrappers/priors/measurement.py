@@ -7,6 +7,9 @@ decide.
 """
 
 import copy
+import importlib.metadata
+import json
+import sys
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -20,6 +23,7 @@ from gymnasium.spaces import Box, Discrete
 from llmwrappers.discrete_mask import DiscreteMask
 from llmwrappers.priors import PriorPolicy
 from llmwrappers.priors.prior_input import native_action, read_prior_input
+from llmwrappers.scalar_reward import scalar_reward
 
 RULE = (
     "of the candidates that never fault and travel at least half as far forward as the one that travels furthest, "
@@ -130,7 +134,17 @@ def play(env: gym.Env, policy: PriorPolicy, seed: int, prior_input: str | None =
         next_observation, reward, terminated, truncated, next_info = env.step(copy.copy(action))
         spent = seconds[0] if seconds else None
         yield Step(
-            observation, handed, info, action, float(reward), terminated, truncated, next_observation, next_info, spent, fault
+            observation,
+            handed,
+            info,
+            action,
+            scalar_reward(reward),
+            terminated,
+            truncated,
+            next_observation,
+            next_info,
+            spent,
+            fault,
         )
         observation, info, done = next_observation, next_info, terminated or truncated
 
@@ -259,6 +273,48 @@ def row(name: str, m: Measurement, mark: str = "") -> str:
     )
 
 
+def env_kwargs_of(text: str) -> dict[str, Any]:
+    """Returns the arguments of an environment that ``--env-kwargs`` gives.
+
+    Raises:
+        ValueError: it is no JSON object
+
+    Example:
+        >>> env_kwargs_of('{"g": 1.62}')
+        {'g': 1.62}
+    """
+    try:
+        kwargs = json.loads(text)
+    except ValueError:
+        kwargs = None
+    if not isinstance(kwargs, dict):
+        raise ValueError(f"""--env-kwargs must be a JSON object, such as '{{"obs_type": "ram"}}', got {text!r}""")
+    return kwargs
+
+
+def mujoco_hint() -> str:
+    """Returns what to say after an environment could not be made, where MuJoCo 4 was loaded for it; else nothing."""
+    if "mujoco" not in sys.modules or not importlib.metadata.version("mujoco").startswith("4."):
+        return ""
+    return (
+        " (MuJoCo 4 breaks environments of gymnasium-robotics, dm_control and Meta-World that 3 runs: pip install 'mujoco<4')"
+    )
+
+
+def made_with(env: gym.Env) -> dict[str, Any]:
+    """Returns the arguments that an environment was made with and is not registered with, but for how it is rendered.
+
+    Example:
+        >>> made_with(gym.make("Pendulum-v1", g=1.62))
+        {'g': 1.62}
+    """
+    if env.spec is None:
+        return {}
+    registered = gym.registry[env.spec.id].kwargs if env.spec.id in gym.registry else {}
+    given = {name: value for name, value in env.spec.kwargs.items() if name not in ("render_mode", "camera_name")}
+    return {name: value for name, value in given.items() if name not in registered or registered[name] != value}
+
+
 def make(env_id: str, **make_kwargs) -> gym.Env:
     """Makes an environment that can be measured.
 
@@ -277,7 +333,7 @@ def make(env_id: str, **make_kwargs) -> gym.Env:
         except (gym.error.Error, ImportError, TypeError):  # TypeError: it does not take these arguments
             raise
         except Exception as error:
-            raise gym.error.Error(f"{env_id} cannot be made: {type(error).__name__}: {error}") from error
+            raise gym.error.Error(f"{env_id} cannot be made: {type(error).__name__}: {error}{mujoco_hint()}") from error
     space = env.action_space
     bounded = isinstance(space, Box) and np.issubdtype(space.dtype, np.floating) and space.is_bounded("both")
     if not (bounded or isinstance(space, Discrete)):

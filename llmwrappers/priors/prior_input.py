@@ -6,6 +6,8 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from llmwrappers.sandbox.values import layout_of_space
+
 
 def require_prior_input(env: gym.Env, prior_input: str | None, isolation: str = "inprocess") -> None:
     """Raises a ValueError if the environment cannot have that input: no Atari RAM, no MuJoCo state, no array for a process.
@@ -13,14 +15,18 @@ def require_prior_input(env: gym.Env, prior_input: str | None, isolation: str = 
     Example:
         >>> require_prior_input(gym.make("InvertedPendulum-v4"), "simulator")
     """
-    if isolation == "process" and prior_input is None and env.observation_space.shape is None:
+    if isolation == "process" and prior_input is None and layout_of_space(env.observation_space) is None:
         raise ValueError(
-            f"isolation='process' needs observations that are arrays, or a prior_input that is one, got {env.observation_space}"
+            "isolation='process' needs observations that are arrays or a Dict of arrays, or a prior_input that is one, got "
+            f"{env.observation_space}"
         )
     if prior_input == "ram" and not hasattr(env.unwrapped, "ale"):
         raise ValueError(f"prior_input='ram' needs an Atari environment (env.unwrapped.ale), got {env}")
     if prior_input == "simulator" and not hasattr(getattr(env.unwrapped, "data", None), "qpos"):
-        raise ValueError(f"prior_input='simulator' needs a MuJoCo environment (env.unwrapped.data.qpos), got {env}")
+        raise ValueError(
+            f"prior_input='simulator' needs a MuJoCo environment of Gymnasium's kind (env.unwrapped.data.qpos), got {env}; of "
+            "another, such as dm_control's, write what the prior is to read into info with a wrapper, and name its key"
+        )
 
 
 def read_prior_input(env: gym.Env, prior_input: str | None, observation: Any, info: dict[str, Any]) -> Any:

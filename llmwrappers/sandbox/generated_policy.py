@@ -11,6 +11,7 @@ With ``isolation="process"`` it never plays anywhere but in such a process. THRE
 of them stops.
 """
 
+import json
 import math
 import os
 import select
@@ -19,7 +20,6 @@ import subprocess
 import sys
 import time
 import weakref
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,16 +28,14 @@ from numpy.typing import NDArray
 
 from llmwrappers.sandbox.language import PolicyFault, PolicyRejected
 from llmwrappers.sandbox.limits import BoundedPolicy, compile_policy
-from llmwrappers.sandbox.values import own_copy
+from llmwrappers.sandbox.values import Layout, layout_of, numbers_of, own_copy
 from llmwrappers.sandbox.worker import MESSAGE_BYTES
 
 SECONDS_TO_START = 60.0
 SECONDS_TO_COMPILE = 10.0
 SECONDS_A_MESSAGE = 2.0
-PROBED = 16
-"""Random observations of each scale that a probe tries."""
-ROLLOUT_STEPS = 50
 SLOWEST_CALL = 0.02
+MOST_NUMBERS = 2**21
 
 
 def check_policy(source: str) -> None:
@@ -62,7 +60,7 @@ def check_policy(source: str) -> None:
 class GeneratedPolicy:
     """Plays a policy that an LLM wrote: checked on construction, bounded while it runs, guarded at every call.
 
-    It gets a copy of the observation, an array or a dict of arrays, in float64. ``isolation="process"`` (arrays only, POSIX
+    It gets a copy of the observation in float64, an array or a dict of arrays, sorted by key. ``isolation="process"`` (POSIX
     only) plays it in a worker process with limits on memory, files, processes and network: one message a call, or one for a
     whole batch; a worker that hangs or dies is killed, counted in ``restarts`` and started anew at the next call.
 
@@ -116,16 +114,18 @@ class GeneratedPolicy:
             # Where that is an error: that NumPy divided by zero, say, is the policy's to deal with.
             with np.errstate(all="ignore"):
                 return self._bounded(own_copy(observation))
-        if isinstance(observation, dict):
-            raise PolicyFault("isolation='process' plays arrays only, and the observation is a dict")
-        actions, faults, reason = self._ask(own_copy(observation)[None])
+        actions, faults, reason = self._ask([own_copy(observation)])
         if faults[0]:
             raise PolicyFault(reason)
         return actions[0]
 
     def batch(self, observations: Any) -> NDArray[np.float64]:
-        """Returns the actions (n, ...) at n observations (n, ...), in one message to a worker; the row of a fault is NaN."""
-        observations = np.array(observations, dtype=np.float64)
+        """Returns the actions (n, ...) at n observations, in one message to a worker; the row of a fault is NaN.
+
+        Args:
+            observations: an array (n, ...), or a sequence of n arrays or dicts that are all alike
+        """
+        observations = [own_copy(observation) for observation in observations]
         if self.isolation == "process":
             actions, faults, _ = self._ask(observations)
             actions[faults] = np.nan
@@ -149,14 +149,23 @@ class GeneratedPolicy:
     def __reduce__(self):
         return GeneratedPolicy, (self.source, self.action_dim, self.isolation)
 
-    def _ask(self, observations: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.bool_], str]:
+    def _ask(self, observations: list[Any]) -> tuple[NDArray[np.float64], NDArray[np.bool_], str]:
+        """Asks at own copies of observations that are all alike: the actions, which are faults, and the reason of the first."""
         assert self.action_shape is not None
+        if not observations:
+            return np.zeros((0, *self.action_shape)), np.zeros(0, bool), ""
+        layout = layout_of(observations[0])
+        rows = np.array([numbers_of(observation) for observation in observations])
         try:
             worker = self._worker
-            if worker is None or worker.owner != os.getpid() or worker.observation_shape != observations.shape[1:]:
+            if worker is None or worker.owner != os.getpid() or worker.layout != layout:
                 self.close()
-                worker = self._worker = _Worker(self.source, observations.shape[1:], self.action_shape)
-            return worker.ask(observations)
+                worker = self._worker = _Worker(self.source, layout, self.action_shape)
+            most = max(1, MOST_NUMBERS // max(1, rows.shape[1]))  # in one message: images are large
+            answers = [worker.ask(rows[start : start + most]) for start in range(0, len(rows), most)]
+            actions, faults, reasons = zip(*answers, strict=True)
+            faults = np.concatenate(faults)
+            return np.concatenate(actions), faults, next((reason for reason in reasons if reason), "")
         except BaseException as error:  # an interrupt, too, may leave half an answer in the pipe
             self.restarts += isinstance(error, PolicyFault)
             self.close()
@@ -166,8 +175,8 @@ class GeneratedPolicy:
 class _Worker:
     """A process that plays one policy (see worker)."""
 
-    def __init__(self, source: str, observation_shape: Sequence[int], action_shape: tuple[int, ...]):
-        self.observation_shape, self.action_shape, self.owner = tuple(observation_shape), action_shape, os.getpid()
+    def __init__(self, source: str, layout: Layout, action_shape: tuple[int, ...]):
+        self.layout, self.action_shape, self.owner = layout, action_shape, os.getpid()
         # Nothing of the environment, which may hold keys, but what Python needs to start, and what makes NumPy round as here.
         kept = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "SYSTEMROOT")
         kept += ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "NPY_DISABLE_CPU_FEATURES")
@@ -178,9 +187,8 @@ class _Worker:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, bufsize=0,
         )  # fmt: skip
         self.end = weakref.finalize(self, _end, self.process, self.owner)
-        code = source.encode()
-        sizes = (*observation_shape, *action_shape)
-        header = struct.pack(f"<{3 + len(sizes)}I", len(code), len(observation_shape), len(action_shape), *sizes)
+        code, shapes = source.encode(), json.dumps([layout, action_shape]).encode()
+        header = struct.pack("<2I", len(code), len(shapes)) + shapes
         try:
             self._read_message(SECONDS_TO_START)
             self._write(header + code)
@@ -199,7 +207,8 @@ class _Worker:
         actions, faults = answers[:, 1:].reshape(rows, *self.action_shape).copy(), answers[:, 0] != 0
         # The worker is not to be trusted with this either.
         faults |= ~np.isfinite(answers).all(axis=1)
-        return actions, faults, _text(frame[-MESSAGE_BYTES:]) or "the policy returned no finite action"
+        reason = _text(frame[-MESSAGE_BYTES:]) or "the policy returned no finite action"
+        return actions, faults, reason if faults.any() else ""
 
     def _write(self, frame: bytes) -> None:
         assert self.process.stdin is not None
@@ -241,103 +250,3 @@ def _end(process: subprocess.Popen, owner: int) -> None:
     if os.getpid() == owner:
         process.kill()
         process.wait()
-
-
-def vet_policy(
-    source: str, observation_space: Any, action_space: Any, isolation: str = "inprocess", env: Any = None
-) -> GeneratedPolicy:
-    """Returns a policy for play after the check and a probe in a fresh, locked process.
-
-    The probe plays zeros, ones, small, ordinary and large random observations, twice each; with ``env`` also the
-    observations of a reset (seed 0) and of the first 50 steps. The policy must answer always alike, on average within 20 ms,
-    and must not fail at more than half of the made-up observations, nor at a single real one.
-
-    Args:
-        source: Python code that defines ``policy(obs)``
-        observation_space: a space of arrays (Box, Discrete, MultiBinary, MultiDiscrete)
-        action_space: Box, or Discrete, for which the policy returns n truth values: the allowed actions
-        isolation: of the policy that is returned; the probe is always in a process of its own
-        env: an environment with these spaces, to be reset and stepped
-
-    Raises:
-        PolicyRejected: with the line, where there is one, and the reason
-        TypeError: spaces that it does not serve
-
-    Example:
-        >>> import gymnasium as gym
-        >>> env = gym.make("Pendulum-v1")
-        >>> policy = vet_policy("def policy(obs):\\n    return [-2.0 * obs[1]]", env.observation_space, env.action_space)
-        >>> policy(np.array([1.0, 0.5, 0.0])).tolist()
-        [-1.0]
-        >>> vet_policy("def policy(obs):\\n    return obs[:2]", env.observation_space, env.action_space)
-        Traceback (most recent call last):
-        ...
-        llmwrappers.sandbox.language.PolicyRejected: it fails in the probe: the policy returned shape (2,), not (1,)
-    """
-    if observation_space.shape is None:
-        raise TypeError(f"a generated policy needs observations that are arrays, got {observation_space}")
-    if _is_discrete(action_space):
-        action_dim: int | tuple[int, ...] = int(action_space.n)
-    elif hasattr(action_space, "low"):
-        action_dim = action_space.shape if len(action_space.shape) != 1 else action_space.shape[0]
-    else:
-        raise TypeError(f"a generated policy serves Box and Discrete action spaces, got {action_space}")
-    probe = GeneratedPolicy(source, action_dim, "process")
-    try:
-        _probe(probe, observation_space, action_space)
-        if env is not None:
-            _play(probe, env)
-    except PolicyFault as fault:
-        raise PolicyRejected(None, f"it fails in the probe: {fault}") from None
-    finally:
-        probe.close()
-    return GeneratedPolicy(source, action_dim, isolation)
-
-
-def _is_discrete(space: Any) -> bool:
-    """Whether a space is Gymnasium's Discrete, which this folder does not import; of the others that have n, none has start."""
-    return hasattr(space, "n") and hasattr(space, "start")
-
-
-def _probe(policy: GeneratedPolicy, observation_space: Any, action_space: Any) -> None:
-    """Tries made-up observations."""
-    rng = np.random.default_rng(0)
-    shape = observation_space.shape
-    made_up = [np.zeros(shape), np.ones(shape)]
-    made_up += [scale * rng.standard_normal(shape) for scale in (0.1, 1.0, 10.0, 1e6) for _ in range(PROBED)]
-    observations = np.array(made_up)
-    policy.batch(observations[:1])  # starts the process
-    start = time.perf_counter()
-    actions, faults, reason = policy._ask(observations)
-    seconds = (time.perf_counter() - start) / len(observations)
-    if faults.sum() > len(faults) / 2:
-        raise PolicyFault(reason)
-    if seconds > SLOWEST_CALL:
-        # How long is not said: it would be another prompt, and so another reply, each time that it is sent back to a model.
-        raise PolicyFault(f"a call takes longer than the {1000 * SLOWEST_CALL:.0f} ms that are allowed")
-    again = policy.batch(observations[::-1])[::-1]
-    if not np.array_equal(actions[~faults], again[~faults]):
-        raise PolicyFault("the same observation gives different actions; policy(obs) must depend on obs alone")
-    if _is_discrete(action_space):
-        _require_allowed_actions(actions[~faults])
-
-
-def _require_allowed_actions(actions: NDArray[np.float64]) -> None:
-    if not np.isin(actions, (0, 1)).all() or not actions.any(axis=1).all():
-        raise PolicyFault("it must return a 0 or 1 for each action, 1 where it is allowed, and allow one at least")
-
-
-def _play(policy: GeneratedPolicy, env: Any) -> None:
-    """Plays the first steps of an episode."""
-    space = env.action_space
-    observation, _ = env.reset(seed=0)
-    for _ in range(ROLLOUT_STEPS):
-        action: Any = policy(observation)
-        if _is_discrete(space):
-            _require_allowed_actions(action[None])
-            action = int(np.flatnonzero(action)[0] + space.start)
-        else:
-            action = np.clip(action, space.low, space.high).astype(space.dtype)
-        observation, _, terminated, truncated, _ = env.step(action)
-        if terminated or truncated:
-            break

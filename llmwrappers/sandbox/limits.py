@@ -1,4 +1,4 @@
-"""BoundedPolicy: plays a checked program so that it ends: integers below 2**62, values of 10 000 elements, bounded work."""
+"""BoundedPolicy: plays a checked program so that it ends: integers below 2**62, values of bounded size, bounded work."""
 
 import ast
 import math
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from llmwrappers.sandbox.check import parse_policy
-from llmwrappers.sandbox.language import BUILTINS, DTYPES, FUNCTIONS, PolicyFault, PolicyRejected
+from llmwrappers.sandbox.language import BUILTINS, DTYPES, FUNCTIONS, MAX_SIZE, PolicyFault, PolicyRejected
 from llmwrappers.sandbox.meter import Meter
 from llmwrappers.sandbox.tested_forms import with_tests
 from llmwrappers.sandbox.values import size_of
@@ -22,6 +22,7 @@ class BoundedPolicy:
     def __init__(self, source: str, action_shape: tuple[int, ...] | None):
         self.source, self.action_shape = source, action_shape
         self._policy, self._meter = run_top_level(*compile_policy(source))
+        self._large = self._policy, self._meter  # as it plays observations above MAX_SIZE
 
     def __call__(self, observation: np.ndarray | dict[str, Any]) -> np.ndarray:
         """Returns the action (float64) at an observation of float64 arrays, which is the policy's to write into.
@@ -29,10 +30,14 @@ class BoundedPolicy:
         Raises:
             PolicyFault: the program raised, worked for too long, or returned something else than a finite action
         """
-        is_dict = isinstance(observation, dict)
-        self._meter.reset(max(map(np.size, observation.values()), default=1) if is_dict else observation.size)
+        policy, meter = self._policy, self._meter
+        if (size := _size(observation)) > MAX_SIZE:
+            if self._large[1].limit != size:
+                self._large = run_top_level(*compile_policy(self.source, pays_all=True), size)
+            policy, meter = self._large
+        meter.reset(_largest(observation))
         try:
-            action = self._policy(observation)
+            action = policy(observation)
             if type(action) is not np.ndarray:
                 size_of(action)
             action = np.asarray(action)
@@ -50,17 +55,27 @@ class BoundedPolicy:
         return action
 
 
+def _size(observation: np.ndarray | dict[str, Any]) -> int:
+    """How many numbers an observation has."""
+    return sum(map(_size, observation.values())) if isinstance(observation, dict) else observation.size
+
+
+def _largest(observation: np.ndarray | dict[str, Any]) -> int:
+    """The size of the largest array in an observation."""
+    return max(map(_largest, observation.values()), default=1) if isinstance(observation, dict) else observation.size
+
+
 # --------------------------------------------------------------------------------------------------------- compile and run
 
 
-def compile_policy(source: str) -> tuple[types.CodeType, frozenset[str]]:
-    """Returns the code of a checked program, with its tests in place, and the names that it uses.
+def compile_policy(source: str, pays_all: bool = False) -> tuple[types.CodeType, frozenset[str]]:
+    """Returns the code of a checked program, with its tests in place (see ``with_tests``), and the names that it uses.
 
     Raises:
         PolicyRejected: the program is not written in the language of policies
     """
     try:
-        tree = with_tests(parse_policy(source))
+        tree = with_tests(parse_policy(source), pays_all)
         names = frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of odd code, which is no business of whoever plays it
@@ -71,9 +86,9 @@ def compile_policy(source: str) -> tuple[types.CodeType, frozenset[str]]:
         raise PolicyRejected(getattr(error, "lineno", None), f"{type(error).__name__}: {error}") from None
 
 
-def run_top_level(code: types.CodeType, names: Iterable[str]) -> tuple[Callable, Meter]:
+def run_top_level(code: types.CodeType, names: Iterable[str], limit: int = MAX_SIZE) -> tuple[Callable, Meter]:
     """Runs the top level of a compiled program; returns its ``policy`` and the meter to reset before each call."""
-    meter = Meter()
+    meter = Meter(limit)
     known = {**FUNCTIONS, **BUILTINS, **meter.tested_forms(), **{f"dtype {name}": dtype for name, dtype in DTYPES.items()}}
     known["dtype of"] = _dtype_of
     namespace: dict[str, Any] = {

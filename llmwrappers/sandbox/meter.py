@@ -1,19 +1,21 @@
 """Meter: counts the work of one call of a policy, and holds the tested forms of what could grow without end."""
 
-import ast
 import math
 import operator
 import types
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from llmwrappers.sandbox.language import COMPARISONS, MAX_SIZE, NUMPY, OPERATORS, ROUNDINGS, SMALL, STRINGS, PolicyFault
+from llmwrappers.sandbox import operations
+from llmwrappers.sandbox.language import MAX_SIZE, OPERATORS, ROUNDINGS, STRINGS, PolicyFault
 from llmwrappers.sandbox.values import (
     ATOMS,
     FLOATS,
     bounded_integer,
+    broadcast_size,
     created_size,
     rank_of,
     require_broadcast_fits,
@@ -35,17 +37,21 @@ MAX_LIGHT = 256
 class Meter:
     """Counts the work of one call and holds the tested forms that count.
 
-    ``weight`` is the worth of a unit: where large arrays are about, every operation may take as much longer.
+    ``weight`` is the worth of a unit: where large arrays are about, every operation may take as much longer. ``limit`` is how
+    many elements a value may have: ``MAX_SIZE``, or those of a larger observation. Then every operation pays for its size, of
+    which a unit buys the more, the higher the limit: as many passes over the whole as else.
     """
 
-    def __init__(self):
+    def __init__(self, limit: int = MAX_SIZE):
+        self.limit, self.pays_all, self._elements_a_unit = limit, limit > MAX_SIZE, ELEMENTS_A_UNIT * limit // MAX_SIZE
+        self._size = partial(size_of, limit=limit)
         self.spent, self.weight, self.base = 0, 1, 1
         self.frozen: set[int] = set()  # lists and dicts that live on between calls
 
     def reset(self, size: int = 1) -> None:
         """Allows ``MAX_WORK`` again, for an observation of ``size`` numbers."""
         self.spent = 0
-        self.weight = self.base if size <= MAX_LIGHT else max(self.base, size // MAX_LIGHT)
+        self.weight = self.base if size <= MAX_LIGHT else max(self.base, min(size, MAX_SIZE) // MAX_LIGHT)
 
     def spend(self, work: int) -> None:
         """Adds to the work of this call and raises PolicyFault when it is too much."""
@@ -67,8 +73,9 @@ class Meter:
             **{name: lambda *values, f=f, **named: list(f(*values, **named)) for name, f in lazy.items()},
             **{name: lambda x, function=function: bounded_integer(function(x)) for name, function in ROUNDINGS.items()},
             **{node.__name__: self._operation(function) for node, function in OPERATORS.items()},
-            **{f"in-place {name}": self._operation(function, in_place=True) for name, function in _IN_PLACE.items()},
-            **{f"comparison {name}": self._operation(function) for name, function in _COMPARISONS.items()},
+            **{f"in-place {name}": self._operation(function, in_place=True) for name, function in operations.IN_PLACE.items()},
+            **{f"unary {name}": lambda x, f=f: self._unary(f, x) for name, f in operations.UNARY.items()},
+            **{f"comparison {name}": self._operation(function) for name, function in operations.COMPARED.items()},
             "loop": self._loop,
             "growing loop": lambda values, work: (self._each if type(values) is list else self._loop)(values, work),
             "entry": self.spend,
@@ -80,7 +87,7 @@ class Meter:
             "augment": self._augment,
             "comparisons": self._compare,
             "call": self._call,
-            "flat call": self._flat_call,
+            "flat call": self._call if self.pays_all else self._flat_call,
             "creation": self._creation,
             "append": self._append,
             "row": self._row,
@@ -95,7 +102,9 @@ class Meter:
     def _operation(self, function: Callable, in_place: bool = False) -> Callable:
         """An operator, tested: at once where two floats, a float and an array, or two vectors meet, of which nothing grows."""
         general = self._in_place if in_place else self._binary
-        is_elementwise = function not in (*_SLOW_OPERATORS, *_MATRIX_PRODUCTS, *_CONTAINMENTS)
+        if self.pays_all:
+            return lambda a, b: general(function, a, b)
+        is_elementwise = function not in (*operations.SLOW_OPERATORS, *operations.MATRIX_PRODUCTS, *operations.CONTAINMENTS)
 
         def tested(a: Any, b: Any) -> Any:
             kind_a, kind_b = type(a), type(b)
@@ -113,20 +122,20 @@ class Meter:
     def weigh(self, size: int) -> None:
         """Lets all work count more from now on if a value of this many elements is about."""
         if size > MAX_LIGHT:
-            if size > MAX_SIZE:
-                raise too_large()
-            self.weight = max(self.weight, size // MAX_LIGHT)
+            if size > self.limit:
+                raise too_large(self.limit)
+            self.weight = max(self.weight, min(size, MAX_SIZE) // MAX_LIGHT)
 
     def _pay(self, size: int) -> None:
         """Spends for a value of this many elements."""
         if size > MAX_LIGHT:
-            self.weigh(size)
-        self.spend(1 + size // ELEMENTS_A_UNIT)
+            self.weigh(min(size, self.limit) if self.pays_all else size)  # what several values have together
+        self.spend(1 + size // self._elements_a_unit)
 
     def _value(self, value: Any) -> Any:
         if type(value).__name__ == "generator":
             value = list(value)
-        self._pay(size_of(value))
+        self._pay(self._size(value))
         return value
 
     def _list(self, values: list) -> list:
@@ -146,9 +155,13 @@ class Meter:
             if type(part) in (bool, np.bool_) or (type(part) is np.ndarray and part.ndim == 0 and part.dtype.kind == "b"):
                 raise PolicyFault("an index must be an integer, a slice or a list, not a truth value")
         if shapes := [np.shape(part) for part in parts if type(part) in (np.ndarray, list, tuple)]:
+            if parts is not index and type(index) is np.ndarray and index.dtype.kind == "b":
+                return  # picks each at most once
             each = container.size if parts is index else container.size // max(len(container), 1)
+            if all(type(part) is int or (type(part) is np.ndarray and part.dtype.kind in "iu") for part in parts):
+                each = math.prod(container.shape[len(parts) :])
             if math.prod(np.broadcast_shapes(*shapes)) * each > 100 * MAX_SIZE:
-                raise too_large()
+                raise too_large(self.limit)
 
     def _item(self, container: Any, index: Any) -> Any:
         if type(index) is int and type(container) in (np.ndarray, list, tuple):
@@ -156,7 +169,7 @@ class Meter:
         self._place(container, index)
         item = container[index]
         if type(item) is np.ndarray:
-            self._pay(size_of(item))
+            self._pay(self._size(item))
         return item
 
     def _loop(self, iterable: Any, work: int) -> Any:
@@ -170,11 +183,10 @@ class Meter:
             self.spend(work)
             yield value
 
-    @staticmethod
-    def _range(*arguments: Any) -> range:
+    def _range(self, *arguments: Any) -> range:
         result = range(*map(bounded_integer, arguments))
         if len(result) > MAX_SIZE:
-            raise too_large()
+            raise too_large(self.limit)
         return result
 
     @staticmethod
@@ -184,7 +196,7 @@ class Meter:
 
     def _sum(self, values: Any, start: Any = 0) -> Any:
         if type(values) is np.ndarray and values.ndim == 1 and type(start) in ATOMS:
-            self._pay(size_of(values))
+            self._pay(self._size(values))
             self.spend(values.size)
             return sum(values, start)
         for value in self._value(values):
@@ -198,24 +210,30 @@ class Meter:
         if type(container) is list and type(index) is slice:
             raise PolicyFault("a slice of a list cannot be assigned")
         if type(container) is dict and len(container) >= MAX_SIZE:
-            raise too_large()
+            raise too_large(self.limit)
         self._require_own(container)
         self._place(container, index)
+        if self.pays_all and type(container) is np.ndarray:
+            self._pay(container.size)
         value = self._value(value)
         require_no_cycle(container, value)
         container[index] = value
 
     def _augment(self, name: str, container: Any, index: Any, value: Any) -> None:
-        result = self._in_place(_IN_PLACE[name], self._item(container, index), value)
+        result = self._in_place(operations.IN_PLACE[name], self._item(container, index), value)
         if type(container) is np.ndarray:
             container[index] = result
         else:
             self._setitem(result, container, index)
 
+    def _unary(self, function: Callable, value: Any) -> Any:
+        self._pay(self._size(value))
+        return bounded_integer(function(value))
+
     def _in_place(self, function: Callable, a: Any, b: Any) -> Any:
         if type(a) in (list, dict):
             self._require_own(a)
-            size_of(b)  # which ends, as the search for a cycle then does
+            self._size(b)  # which ends, as the search for a cycle then does
             if b is not a:  # a list may be joined to itself
                 require_no_cycle(a, b)
         return self._binary(function, a, b)
@@ -227,32 +245,32 @@ class Meter:
     def _compare(self, names: str, left: Any, *others: Any) -> Any:
         *chain, last = zip(names.split(), (left, *others), others, strict=False)
         for name, a, b in chain:
-            if not (result := self._binary(_COMPARISONS[name], a, b)):
+            if not (result := self._binary(operations.COMPARED[name], a, b)):
                 return result
-        return self._binary(_COMPARISONS[last[0]], *last[1:])
+        return self._binary(operations.COMPARED[last[0]], *last[1:])
 
     def _binary(self, function: Callable, a: Any, b: Any) -> Any:
         if type(a) in ATOMS and type(b) in ATOMS:
-            if function in _POWERS and type(a) is type(b) is int and abs(a) > 1 and b > 62:
+            if function in operations.POWERS and type(a) is type(b) is int and abs(a) > 1 and b > 62:
                 raise PolicyFault("an integer exceeds 2**62")
             result = function(a, b)
             return result if type(result) is not int else bounded_integer(result)
-        size_a, size_b = size_of(a), size_of(b)
+        size_a, size_b = self._size(a), self._size(b)
         self._pay(size_a + size_b)
         sequences = [value for value in (a, b) if type(value) in (list, tuple, str)]
-        if sequences and function in _TIMES and len(sequences) == 1:
+        if sequences and function in operations.TIMES and len(sequences) == 1:
             times = b if sequences[0] is a else a
             if isinstance(times, int | np.integer) and int(times) * len(sequences[0]) > MAX_SIZE:
-                raise too_large()
-        if type(a) is str and function in _MODULOS:
+                raise too_large(self.limit)
+        if type(a) is str and function in operations.MODULOS:
             raise PolicyFault("strings cannot be formatted")
-        if type(b) is dict and function in _CONTAINMENTS:
+        if type(b) is dict and function in operations.CONTAINMENTS:
             require_key(a)
-        if size_a * size_b > MAX_SIZE and max(rank_of(a), rank_of(b)) > 1 and function not in _CONTAINMENTS:
-            require_broadcast_fits(a, b, function in _MATRIX_PRODUCTS)
+        if size_a * size_b > self.limit and max(rank_of(a), rank_of(b)) > 1 and function not in operations.CONTAINMENTS:
+            require_broadcast_fits(a, b, function in operations.MATRIX_PRODUCTS, self.limit)
         result = function(a, b)
-        size = size_of(result)
-        self._pay(10 * size if function in _SLOW_OPERATORS else size)
+        size = self._size(result)
+        self._pay(10 * size if function in operations.SLOW_OPERATORS else size)
         return result
 
     def _call(self, function: Callable, *arguments: Any, **named: Any) -> Any:
@@ -261,12 +279,13 @@ class Meter:
         on = None if isinstance(on, types.ModuleType) else on  # a builtin's
         total, product, rank = 0, 1, 0
         for value in (on, *arguments, *named.values()):
-            size = size_of(value)
-            if size > 1024 and function in _CUBIC:
+            size = self._size(value)
+            if size > 1024 and function in operations.CUBIC:
                 raise PolicyFault("matrices of more than 32 x 32 cannot be inverted or solved here")
             total, product, rank = total + size, product * max(size, 1), max(rank, rank_of(value))
-        if product > 100 * MAX_SIZE and (rank > 1 or function in _SQUARING):
-            raise too_large()
+        grows = product > 100 * MAX_SIZE and (rank > 1 or function in operations.SQUARING)
+        if grows and (function not in operations.BROADCASTING or broadcast_size(*arguments, *named.values()) > self.limit):
+            raise too_large(self.limit)
         self._pay(total)
         is_array_method = on is not None and type(on) not in (list, dict)
         if type(on) is list and function.__name__ in ("extend", "insert"):
@@ -279,19 +298,19 @@ class Meter:
                 require_key(pair[0])
         elif is_array_method and function.__name__ == "round":
             require_few_digits(arguments[0] if arguments else named.get("decimals"))
-        elif function in _ROUNDS:
+        elif function in operations.ROUNDS:
             require_few_digits(arguments[1] if len(arguments) > 1 else named.get("decimals"))
-        if is_array_method or function in _NUMPY:
+        if is_array_method or function in operations.NUMPY_FUNCTIONS:
             for value in (*arguments, *named.values()):
-                if type(value) is not str or (_NAMES.get(function), value) not in STRINGS:
+                if type(value) is not str or (operations.NAME_OF.get(function), value) not in STRINGS:
                     require_numbers(value)
-        self.spend(50 if function in _CUBIC else _BY_ELEMENT.get(function, 0) * total)
+        self.spend(50 if function in operations.CUBIC else operations.BY_ELEMENT.get(function, 0) * total)
         result = function(*arguments, **named)
-        if type(result) in _VIEWS:
+        if type(result) in operations.VIEWS:
             result = list(result)
-        if result is None and function in _NUMPY:
+        if result is None and function in operations.NUMPY_FUNCTIONS:
             raise PolicyFault("NumPy's functions take no None here")
-        self._pay(size_of(result))
+        self._pay(self._size(result))
         if isinstance(on, list | dict):
             self.weigh(len(on))
         return result
@@ -319,32 +338,13 @@ class Meter:
         if type(numbers) not in (list, tuple) or len(numbers) > MAX_LIGHT or not ATOMS.issuperset(map(type, numbers)):
             return self._call(function, numbers, *arguments, **named)
         result = function(numbers, *arguments, **named)
-        size_of(result)  # raises if it holds objects
+        self._size(result)  # raises if it holds objects
         return result
 
     def _creation(self, function: Callable, *arguments: Any, **named: Any) -> Any:
         """A call whose arguments say how large its result is."""
         for value in (*arguments, *named.values()):
-            size_of(value)
-        if not created_size(function, *arguments, **named) <= MAX_SIZE:
-            raise too_large()
+            self._size(value)
+        if not created_size(function, *arguments, **named) <= self.limit:
+            raise too_large(self.limit)
         return self._call(function, *arguments, **named)
-
-
-_NUMPY = frozenset(NUMPY.values())
-_NAMES = {function: name for name, function in NUMPY.items()}
-_IN_PLACE = {node.__name__: getattr(operator, f"i{f.__name__.rstrip('_')}") for node, f in OPERATORS.items()}
-_COMPARISONS = {node.__name__: function for node, function in COMPARISONS.items()}
-_COMPARISONS |= {"Is": operator.is_, "IsNot": operator.is_not}
-_VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
-# Units an element of what is not done by NumPy in one go.
-_BY_ELEMENT = {math.fsum: 10, math.dist: 10, np.polyval: 10, min: 1, max: 1, any: 1, all: 1}
-_SLOW_OPERATORS = (operator.mod, operator.imod, operator.floordiv, operator.ifloordiv)
-_POWERS = (operator.pow, operator.ipow)
-_MODULOS = (operator.mod, operator.imod)
-_TIMES = (operator.mul, operator.imul)
-_MATRIX_PRODUCTS = (operator.matmul, operator.imatmul)
-_CONTAINMENTS = (COMPARISONS[ast.In], COMPARISONS[ast.NotIn])
-_CUBIC = tuple(SMALL.values())
-_ROUNDS = (np.round, np.around)
-_SQUARING = (np.outer, np.convolve, np.polyval)

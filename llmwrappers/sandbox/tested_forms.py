@@ -34,15 +34,20 @@ UNTESTED = {"len", "float", "bool", "abs"} | (MATH | TESTS).keys() - {"math.fsum
 FLAT = (ELEMENTWISE | REDUCTIONS | PRODUCTS).keys() - SLOW - {"np.round", "np.around"}
 
 
-def with_tests(tree: ast.Module) -> ast.Module:
-    """Returns a checked program with its tests in place."""
-    return ast.fix_missing_locations(_Tests(tree).visit(tree))
+def with_tests(tree: ast.Module, pays_all: bool = False) -> ast.Module:
+    """Returns a checked program with its tests in place.
+
+    Args:
+        pays_all: for observations above ``MAX_SIZE``: also of what cannot grow, but makes another array as large
+    """
+    return ast.fix_missing_locations(_Tests(tree, pays_all).visit(tree))
 
 
 class _Tests(ast.NodeTransformer):
     """Replaces what could grow without end, or work for long, by its tested form."""
 
-    def __init__(self, tree: ast.Module):
+    def __init__(self, tree: ast.Module, pays_all: bool):
+        self.pays_all = pays_all
         self.functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
         # Before anything is replaced, because what is replaced has more nodes.
         self.work: dict[str, int] = {}
@@ -91,7 +96,7 @@ class _Tests(ast.NodeTransformer):
         With a float, digits cannot grow, nor sizes: it is refused by lists. Nor can digits, in any number of steps that there
         is time for, where something small is added to an integer.
         """
-        if not isinstance(op, ast.Add | ast.Sub | ast.Mult | ast.Div | ast.Pow):
+        if self.pays_all or not isinstance(op, ast.Add | ast.Sub | ast.Mult | ast.Div | ast.Pow):
             return False
         small = any(abs(number) < 2**32 for operand in operands if (number := _number(operand)) is not None)
         return (small and isinstance(op, ast.Add | ast.Sub)) or any(map(self._is_float, operands))
@@ -116,6 +121,13 @@ class _Tests(ast.NodeTransformer):
         cannot_grow = self._cannot_grow(node.op, node.left, node.right)
         self.generic_visit(node)
         return node if cannot_grow else self._tested(type(node.op).__name__, node, node.left, node.right)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp):
+        is_number = _number(node) is not None
+        self.generic_visit(node)
+        if not self.pays_all or is_number or isinstance(node.op, ast.Not):
+            return node
+        return self._tested(f"unary {type(node.op).__name__}", node, node.operand)
 
     def visit_AugAssign(self, node: ast.AugAssign):
         name = type(node.op).__name__
@@ -188,7 +200,7 @@ class _Tests(ast.NodeTransformer):
             for op, left, right in zip(node.ops, operands, operands[1:], strict=False)
         )
         self.generic_visit(node)
-        if harmless:
+        if harmless and not self.pays_all:
             return node
         if len(node.ops) == 1:
             return self._tested(f"comparison {type(node.ops[0]).__name__}", node, node.left, node.comparators[0])
@@ -229,6 +241,8 @@ class _Tests(ast.NodeTransformer):
         name = node.func.id if isinstance(node.func, ast.Name) else ""
         if name in self.functions or (name == "dict" and not node.args) or (consumes and name in ("any", "all", "min", "max")):
             return node
+        if self.pays_all and name == "abs":
+            return self._tested("unary abs", node, *node.args)
         if not starred and (name in UNTESTED or (name in ("min", "max") and len(node.args) > 1)):
             return node
         if name in ("np.zeros", "np.ones", "np.empty") and len(given) == 1 and 0 <= (_number(given[0]) or -1) <= MAX_LIGHT:

@@ -12,8 +12,8 @@ MAX_NESTING = 8
 MAX_KEY = 4
 
 
-def too_large() -> PolicyFault:
-    return PolicyFault(f"a value has more than {MAX_SIZE} elements, or is nested deeper than {MAX_NESTING}")
+def too_large(limit: int = MAX_SIZE) -> PolicyFault:
+    return PolicyFault(f"a value has more than {limit} elements, or is nested deeper than {MAX_NESTING}")
 
 
 def bounded_integer(value: Any) -> Any:
@@ -26,11 +26,11 @@ FLOATS = frozenset((float, np.float64, np.float32))
 ATOMS = FLOATS | {bool, int, type(None), np.int64, np.int32, np.bool_}
 
 
-def size_of(value: Any, nesting: int = 0) -> int:
+def size_of(value: Any, limit: int = MAX_SIZE, nesting: int = 0) -> int:
     """The number of elements in a value, lists within lists counted as often as they are met.
 
     Raises:
-        PolicyFault: more than ``MAX_SIZE``, nested too deep, or an integer that is too large
+        PolicyFault: more than ``limit``, nested too deep, or an integer that is too large
     """
     kind = type(value)
     if kind in ATOMS:
@@ -41,17 +41,17 @@ def size_of(value: Any, nesting: int = 0) -> int:
             raise PolicyFault("an array holds something else than real numbers")
         # An array without elements may still be a long one along another dimension.
         size = value.size or math.prod(max(length, 1) for length in value.shape)
-        if size > MAX_SIZE:
-            raise too_large()
+        if size > limit:
+            raise too_large(limit)
         return size
     if kind in (list, tuple, dict):
         if nesting >= MAX_NESTING or len(value) > MAX_SIZE:
-            raise too_large()
+            raise too_large(limit)
         total = 1
         for item in value.values() if kind is dict else value:
-            total += size_of(item, nesting + 1)
-            if total > MAX_SIZE:
-                raise too_large()
+            total += size_of(item, limit, nesting + 1)
+            if total > limit:
+                raise too_large(limit)
         return total
     if kind in (str, range):
         if len(value) > MAX_SIZE:
@@ -102,23 +102,28 @@ def rank_of(value: Any) -> int:
     return value.ndim if type(value) is np.ndarray else MAX_NESTING if type(value) in (list, tuple) else 0
 
 
-def require_broadcast_fits(a: Any, b: Any, is_matrix_product: bool) -> None:
+def require_broadcast_fits(a: Any, b: Any, is_matrix_product: bool, limit: int = MAX_SIZE) -> None:
     """Raises if the result of an operator on two arrays would be too large."""
     if type(a) is type(b) and type(a) in (list, tuple):
         return  # joined or compared, not computed with
     shape_a, shape_b = np.shape(a), np.shape(b)
     if is_matrix_product:
-        if size_of(a) * size_of(b) // max((*shape_a[-1:], 1)) > 100 * MAX_SIZE:
-            raise too_large()
-    elif math.prod(np.broadcast_shapes(shape_a, shape_b)) > MAX_SIZE:
-        raise too_large()
+        if size_of(a, limit) * size_of(b, limit) // max((*shape_a[-1:], 1)) > 100 * MAX_SIZE:
+            raise too_large(limit)
+    elif math.prod(np.broadcast_shapes(shape_a, shape_b)) > limit:
+        raise too_large(limit)
+
+
+def broadcast_size(*values: Any) -> int:
+    """How many elements there are in what values are broadcast to."""
+    return math.prod(np.broadcast_shapes(*map(np.shape, values)))
 
 
 def created_size(function: Callable, *given: Any, **named: Any) -> float:
     """How many elements a creation makes, at most."""
     if function is np.select:  # of all that is in the two lists, and the default
         parts = [*(part for values in given[:2] for part in values), *given[2:], *named.values()]
-        return math.prod(np.broadcast_shapes(*map(np.shape, parts)))
+        return broadcast_size(*parts)
     first, *others = (*given, *(named.pop(name) for name in ("start", "stop") if name in named))
 
     def magnitudes(value: Any) -> np.ndarray:
@@ -142,9 +147,9 @@ def created_size(function: Callable, *given: Any, **named: Any) -> float:
 
 
 def own_copy(observation: Any) -> Any:
-    """A copy of an observation in float64; of a dict, with copies of its values. Raises PolicyFault for what is no number."""
+    """A copy of an observation in float64; of a dict, sorted, of its values. Raises PolicyFault for what is no number."""
     if isinstance(observation, dict):
-        return {key: own_copy(value) for key, value in observation.items()}
+        return {key: own_copy(observation[key]) for key in sorted(observation)}
     try:
         return np.array(observation, dtype=np.float64)
     except (ValueError, TypeError) as error:
@@ -153,3 +158,47 @@ def own_copy(observation: Any) -> Any:
             f"the observation holds {found}; gymnasium.wrappers.FilterObservation leaves out an entry, FlattenObservation "
             "makes one vector of all"
         ) from error
+
+
+# ---------------------------------------------------------------------------------------- observations as they cross a pipe
+
+Layout = list[int] | dict[str, Any]
+"""The shape of an array; of a dict, the layouts of its values."""
+
+
+def layout_of(observation: Any) -> Layout:
+    """The layout of an observation that is an own copy."""
+    if isinstance(observation, dict):
+        return {key: layout_of(value) for key, value in observation.items()}
+    return list(observation.shape)
+
+
+def layout_of_space(space: Any) -> Layout | None:
+    """The layout of the observations of one of Gymnasium's spaces, which this folder does not import; None if it has none."""
+    if isinstance(parts := getattr(space, "spaces", None), dict):
+        layouts = {key: layout_of_space(parts[key]) for key in sorted(parts)}
+        return None if None in layouts.values() else layouts
+    return None if space.shape is None else list(space.shape)
+
+
+def size_of_layout(layout: Layout) -> int:
+    """How many numbers an observation has."""
+    return sum(map(size_of_layout, layout.values())) if isinstance(layout, dict) else math.prod(layout)
+
+
+def numbers_of(observation: Any) -> np.ndarray:
+    """All numbers of an observation in one vector."""
+    if isinstance(observation, dict):
+        return np.concatenate([np.zeros(0), *map(numbers_of, observation.values())])
+    return observation.ravel()
+
+
+def laid_out(numbers: np.ndarray, layout: Layout) -> Any:
+    """The observation (a copy) that has these numbers and this layout."""
+    if not isinstance(layout, dict):
+        return numbers.copy().reshape(layout)
+    observation, start = {}, 0
+    for key, part in layout.items():
+        end = start + size_of_layout(part)
+        observation[key], start = laid_out(numbers[start:end], part), end
+    return observation

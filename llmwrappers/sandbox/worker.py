@@ -3,7 +3,7 @@
 Frames of fixed size, little-endian, over stdin and stdout; never pickle::
 
     out  one message                                                      empty, when the process is ready
-    in   uint32: bytes of source, dimensions of an observation and of an action; the sizes of both, uint32; the source
+    in   uint32: bytes of source, bytes of JSON; [layout of an observation, shape of an action] in JSON; the source
     out  one message                                                      empty when the policy is ready
     in   uint32 n; n observations, float64
     out  n times (float64 fault: 0 or 1; an action, float64); one message   the first fault
@@ -13,6 +13,7 @@ A message is 256 bytes of UTF-8, filled up with zeros. The lock leaves computing
 
 import contextlib
 import ctypes
+import json
 import math
 import os
 import platform
@@ -106,6 +107,7 @@ def main() -> None:
     sys.modules["llmwrappers"] = package
     from llmwrappers.sandbox.language import METHODS
     from llmwrappers.sandbox.limits import BoundedPolicy
+    from llmwrappers.sandbox.values import laid_out, size_of_layout
 
     warnings.simplefilter("ignore")
     # Some import parts of NumPy at their first call.
@@ -115,24 +117,22 @@ def main() -> None:
             getattr(np.ones(1), method)()
     lock_down()
     write_all(message(""))
-    source_bytes, dimensions, action_dimensions = struct.unpack("<3I", read_exactly(12))
-    shape = struct.unpack(f"<{dimensions}I", read_exactly(4 * dimensions))
-    action_shape = struct.unpack(f"<{action_dimensions}I", read_exactly(4 * action_dimensions))
+    source_bytes, json_bytes = struct.unpack("<2I", read_exactly(8))
+    layout, action_shape = json.loads(read_exactly(json_bytes))
     try:
-        policy = BoundedPolicy(read_exactly(source_bytes).decode(), action_shape)
+        policy = BoundedPolicy(read_exactly(source_bytes).decode(), tuple(action_shape))
     except Exception as error:
         write_all(message(error))
         return
     write_all(message(""))
-    observation_bytes = 8 * math.prod(shape)
+    size = size_of_layout(layout)
     while True:
         (rows,) = struct.unpack("<I", read_exactly(4))
-        observations = np.frombuffer(read_exactly(rows * observation_bytes)).reshape(rows, *shape)
+        observations = np.frombuffer(read_exactly(8 * rows * size)).reshape(rows, size)
         answers, fault = np.zeros((rows, 1 + math.prod(action_shape))), ""
         for row in range(rows):
             try:
-                # With ..., one number too is an array, as where the policy plays in the user's process.
-                answers[row, 1:] = policy(observations[row, ...].copy()).ravel()
+                answers[row, 1:] = policy(laid_out(observations[row], layout)).ravel()
             except Exception as error:
                 answers[row, 0], fault = 1, fault or error
         write_all(answers.tobytes() + message(fault))

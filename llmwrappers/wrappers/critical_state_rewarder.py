@@ -8,6 +8,7 @@ import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
 from llmwrappers.critical_states.guidance import Guidance, GuidanceLookup, GuidedWrapper
+from llmwrappers.scalar_reward import scalar_reward
 
 
 class CriticalStateRewarder(GuidedWrapper, RecordConstructorArgs):
@@ -109,7 +110,7 @@ class CriticalStateRewarder(GuidedWrapper, RecordConstructorArgs):
         # What an override below did with its own entry would be put down to another table's.
         if "action_overridden" not in info:
             info["critical_entry"] = entry if critical else int(info.get("critical_entry", -1))
-        return observation, float(reward) + llm_reward, terminated, truncated, info
+        return observation, scalar_reward(reward) + llm_reward, terminated, truncated, info
 
     def _scaled(self, advice: tuple[Any, float] | None) -> float:
         if advice is None:

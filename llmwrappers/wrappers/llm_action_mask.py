@@ -102,6 +102,8 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         isolation: str = "inprocess",
         prior_input: str | None = None,
     ):
+        if isinstance(env, gym.vector.VectorEnv):
+            raise TypeError(f"LLMActionMask wraps one environment, got {env}; wrap each of those that it is made of")
         space = env.action_space
         if mapping == "project":
             warnings.warn("LLMActionMask: mapping='project' is called 'clip' now", DeprecationWarning, stacklevel=2)

@@ -325,6 +325,11 @@ def test_the_masks_metrics_are_shares(train, tmp_path):
     assert width == pytest.approx([1 - 0.5 * share for share in active])
 
 
+def test_a_prior_that_is_never_played_is_noted(train, capsys):
+    train("--env-id", "Pendulum-v1", "--mask-fraction", "0", "--total-timesteps", "20", "--learning-starts", "20")
+    assert "note: --mask-fraction 0: the prior is never played" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(("total_timesteps", "is_noted"), [(100, True), (105, False)])
 def test_a_warm_up_that_leaves_the_mask_nothing_to_do_is_noted(train, capsys, total_timesteps, is_noted):
     train(

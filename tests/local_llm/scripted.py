@@ -55,9 +55,9 @@ CODE = f"The top matters.\n```python\n{SOURCE}```\n"
 GOOD = (STATES, ACTIONS, REWARDS, CODE)
 
 
-def play(env_id, episodes=3, first_seed=0):
+def play(env_id, episodes=3, first_seed=0, wrap=lambda env: env):
     """Episodes of random actions."""
-    env = gym.make(env_id)
+    env = wrap(gym.make(env_id))
     env.action_space.seed(first_seed)
     observations, actions, rewards, lengths, terminations, finals = [], [], [], [], [], []
     for seed in range(first_seed, first_seed + episodes):

@@ -329,6 +329,14 @@ def test_what_exceeds_by_more_than_twice_the_standard_error():
     assert not exceeds([1.0, 1.0], [1.0, 1.0, 1.0])
 
 
+def test_training_runs_are_made_with_the_same_arguments(candidates, tmp_path):
+    training = FakeTraining(lambda prior, seed: 0.0)
+    choose_trained(candidates(CONSTANT), training, tmp_path, env_kwargs={"g": 1.62})
+    assert training.commands
+    for command in training.commands:
+        assert command[command.index("--env-kwargs") + 1] == '{"g": 1.62}'
+
+
 def test_real_training_runs_are_read_and_not_repeated(candidates, tmp_path, monkeypatch):
     # Starting a run takes seconds: those of the other seeds are copies of the first one's.
     def train_once(commands, jobs, log, steps, later):

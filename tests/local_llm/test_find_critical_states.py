@@ -64,6 +64,23 @@ def saved(tmp_path, trajectories, monkeypatch):
     return tmp_path / "trajectories.npz"
 
 
+@pytest.mark.parametrize(
+    ("env_id", "name"),
+    [
+        ("FrozenLake-v1", "observation[15]"),
+        ("Blackjack-v1", "[1][10]"),
+        ("llmwrappers-tests/DictOneStep-v0", "goal[1]"),
+    ],
+)
+def test_episodes_of_observations_that_ppo_ultra_flattens_are_read(tmp_path, monkeypatch, capsys, env_id, name):
+    monkeypatch.chdir(tmp_path)
+    play(env_id, wrap=gym.wrappers.FlattenObservation).save("trajectories.npz")
+    assert main(["--trajectories", "trajectories.npz", "--prompts-only", "--output", "out", "--episodes", "2"]) == 0
+    prompt = (tmp_path / "out" / "prompt-states.txt").read_text()
+    assert f" {name}; usual" in prompt
+    assert "flattened; whatever" in prompt
+
+
 class TestTable:
     def test_good_answers_become_a_table_and_code(self, trajectories, env, tmp_path, capsys):
         table, _ = find(trajectories, env, tmp_path / "out", *GOOD)

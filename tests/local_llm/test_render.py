@@ -131,7 +131,7 @@ def test_an_environment_without_documentation_says_so():
     assert "- Each entry of the observation lies in [-1, 1]." in prompt
     assert "each entry in its own interval (low [-1, 0], high [1, 3])." in prompt
     assert "half-width [0.3, 0.45] around" in prompt
-    assert "\n- An episode lasts until it terminates.\n" in prompt
+    assert "\n- An episode lasts until the environment ends it.\n" in prompt
 
 
 class Costly(gym.Wrapper):
@@ -157,9 +157,31 @@ def test_wrappers_tell_what_they_change():
     assert "The environment is wrapped" not in render_prompt("Pendulum-v1")
 
 
-def test_an_observation_that_is_no_box_is_described_by_its_space():
+def test_a_dict_observation_is_described_key_by_key():
     prompt = render_prompt("llmwrappers-tests/DictOneStep-v0")
-    assert "- Observation: Dict('goal': Box(" in prompt
+    assert (
+        "- Observation: a dict of numpy arrays, of which a policy reads what it needs by key:\n"
+        "  - `obs['goal']`: array of shape (2,), each entry in [-1, 1]\n"
+        "  - `obs['position']`: array of shape (1,), each entry in [-1, 1]\n- Action"
+    ) in prompt
+
+
+def test_a_flattened_dict_tells_where_each_key_lies():
+    def make():
+        return gym.wrappers.FlattenObservation(gym.make("llmwrappers-tests/DictOneStep-v0"))
+
+    gym.register("llmwrappers-tests/FlatOneStep-v0", entry_point=make, disable_env_checker=True)
+    prompt = render_prompt("llmwrappers-tests/FlatOneStep-v0")
+    assert (
+        "- Observation: numpy float32 array of shape (3,), flattened; whatever the documentation lists first, its entries are "
+        "in this order:\n  - `obs[0:2]`: goal, array of shape (2,), each entry in [-1, 1]\n"
+        "  - `obs[2:3]`: position, array of shape (1,), each entry in [-1, 1]\n- Action"
+    ) in prompt
+
+
+def test_the_limit_of_the_sandbox_is_stated_where_the_observation_is_an_image():
+    assert "may have more elements than the observation, 100800. Work on whole arrays" in render_prompt("ALE/Breakout-v5")
+    assert "more elements than" not in render_prompt("CartPole-v1")
 
 
 def test_an_older_version_is_documented_by_the_newest_one():

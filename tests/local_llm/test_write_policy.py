@@ -12,7 +12,9 @@ from llmwrappers import LLMActionMask, load_prior, priors
 from local_llm import write_policy
 from local_llm.choose import Candidate
 from local_llm.extract import extract_policy
+from local_llm.models.recorded import Recorded
 from local_llm.models.reply import ModelError, Reply, Sampling
+from local_llm.training import TrainingFailed
 from local_llm.write_policy import main
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is out of date.*:DeprecationWarning")
@@ -124,6 +126,25 @@ def test_n_candidates_of_a_real_model_of_which_some_are_bad(tmp_path, monkeypatc
     assert all(row["replayed"] for row in read(folder / "ledger.json"))
 
 
+def test_a_rerun_that_fails_leaves_the_report_and_the_choice_before_it(output, monkeypatch, capsys):
+    def fail(*_, **__):
+        raise TrainingFailed("no memory left")
+
+    def again():
+        return run(
+            monkeypatch, Recorded(Scripted(fenced(STILL)), "recordings"), "--recordings", "recordings", "--candidates", "1"
+        )
+
+    assert again() == 0
+    before = {name: (output / name).read_bytes() for name in ("report.html", "choice.json")}
+    with monkeypatch.context() as patch:
+        patch.setattr(write_policy, "choose_candidate", fail)
+        assert again() == 1
+    assert "report.html and choice.json there are those of the run before." in capsys.readouterr().err
+    assert {name: (output / name).read_bytes() for name in before} == before
+    assert again() == 0
+
+
 def extract_or_none(reply: str) -> str | None:
     try:
         return extract_policy(reply)
@@ -226,6 +247,36 @@ class TestRefine:
         assert "refine: stopped before round 1: gone" in capsys.readouterr().out
 
 
+def test_a_policy_of_a_dict_observation_is_vetted_measured_and_chosen(tmp_path, monkeypatch):
+    """From the rendered prompt on; the optimum is 0.8, and position is 0.25."""
+    monkeypatch.chdir(tmp_path)
+    backend = Scripted(fenced("def policy(obs):\n    return obs['position'] + 0.55\n"), *3 * [fenced(SHAPE)])
+    monkeypatch.setattr(write_policy, "make_backend", lambda args: backend)
+    options = ["--candidates", "2", "--select", "probe", "--episodes", "10", "--output", "prior"]
+    assert main(["--env-id", "llmwrappers-tests/DictOneStep-v0", *options]) == 0
+    assert "`obs['position']`" in backend.asked[0][0]["content"]
+    assert read(tmp_path / "prior" / "choice.json")["candidate"] == 1
+    for isolation in ("inprocess", "process"):
+        env = LLMActionMask(gym.make("llmwrappers-tests/DictOneStep-v0"), "prior", radius=0.1, isolation=isolation)
+        info = env.reset(seed=0)[1]
+        assert (info["prior_faults"], float(info["action_low"][0])) == (0, pytest.approx(0.7))
+        env.close()
+
+
+def test_what_an_environment_is_made_with_goes_everywhere(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    backend = Scripted(*[fenced(f"def policy(obs):\n    return [{x}]\n") for x in (0.8, -0.5, -0.5)])
+    monkeypatch.setattr(write_policy, "make_backend", lambda args: backend)
+    options = ["--env-kwargs", '{"optimum": -0.5}', "--candidates", "2", "--refine", "1", "--select", "probe"]
+    assert main(["--env-id", "llmwrappers-tests/OneStep-v0", *options, "--output", "prior"]) == 0
+    assert "This environment was made with optimum=-0.5; where" in backend.asked[0][0]["content"]
+    facts, choice = read(tmp_path / "prior" / "provenance.json"), read(tmp_path / "prior" / "choice.json")
+    assert facts["env_kwargs"] == choice["env_kwargs"] == {"optimum": -0.5}
+    assert (choice["candidate"], choice["measurements"]["2"]["returns"]) == (2, [0.0] * 10)
+    assert "return: 0 +- 0 " in backend.asked[-1][-1]["content"]
+    assert """--env-id llmwrappers-tests/OneStep-v0 --env-kwargs '{"optimum": -0.5}' --prior prior""" in capsys.readouterr().out
+
+
 class TestBadInput:
     @pytest.mark.parametrize(
         ("arguments", "message"),
@@ -237,8 +288,8 @@ class TestBadInput:
             (["--env-id", "Pendulum-v1", "--replay", "missing"], "--replay: no folder missing"),
             (["--env-id", "Pendulum-v1", "--replay", str(SHIPPED), "--output", str(SHIPPED)], "is where the recorded"),
             (
-                ["--env-id", "llmwrappers-tests/DictOneStep-v0", "--prompt", "missing.txt", "--replay"],
-                "observations that are arrays",
+                ["--env-id", "Blackjack-v1", "--prompt", "missing.txt", "--replay"],
+                "observations that are arrays or a Dict of arrays, got Tuple",
             ),
             (["--env-id", "Pendulum-v1", "--replay", str(SHIPPED)], "prompt"),
             (["--env-id", "Pendulum-v1", "--model", "no/such/model"], "no/such/model"),
@@ -272,6 +323,11 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
+            (
+                ["--env-kwargs", "obs_type=ram"],
+                '--env-kwargs must be a JSON object, such as \'{"obs_type": "ram"}\', got \'obs_type',
+            ),
+            (["--env-kwargs", "[1]"], "must be a JSON object"),
             (["--candidates", "0"], "--candidates must be at least 1, got 0"),
             (["--episodes", "1"], "--episodes must be at least 2, got 1"),
             (["--temperature", "-1"], "temperature must be finite and at least 0, got -1.0"),

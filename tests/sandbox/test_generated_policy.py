@@ -13,12 +13,13 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from conftest import ROOT, Echo, Turns
-from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Text, Tuple
 from policy_corpus import HOSTILE, LEGITIMATE, OUTCOMES
 from test_limits import python
 
-from llmwrappers.sandbox.generated_policy import GeneratedPolicy, vet_policy
+from llmwrappers.sandbox.generated_policy import GeneratedPolicy
 from llmwrappers.sandbox.language import PolicyFault, PolicyRejected
+from llmwrappers.sandbox.probe import vet_policy
 
 posix = pytest.mark.skipif(os.name != "posix", reason="worker processes need POSIX")
 every_level = pytest.mark.parametrize("isolation", ["inprocess", pytest.param("process", marks=posix)])
@@ -353,7 +354,7 @@ def test_a_policy_that_fails_at_real_observations_is_refused():
 
 @posix
 def test_a_slow_policy_is_refused(monkeypatch):
-    monkeypatch.setattr("llmwrappers.sandbox.generated_policy.SLOWEST_CALL", 1e-4)
+    monkeypatch.setattr("llmwrappers.sandbox.probe.SLOWEST_CALL", 1e-4)
     source = "def policy(obs):\n    x = obs[0]\n    for i in range(5000):\n        x = x * 0.5\n    return [x]"
     with pytest.raises(PolicyRejected, match="a call takes longer than the"):
         vet_policy(source, VECTOR, TORQUE)
@@ -443,9 +444,91 @@ def test_other_spaces_are_named():
         vet_policy(DOUBLE, VECTOR, MultiDiscrete([2, 2]))
 
 
-def test_a_dict_is_no_observation_that_the_probe_serves():
-    with pytest.raises(TypeError, match="observations that are arrays"):
-        vet_policy(DOUBLE, Dict({"goal": Box(-1.0, 1.0, (2,))}), TORQUE)
+NESTED = Dict({"to": Dict({"goal": Box(-1.0, 1.0, (2,)), "door": Discrete(3)}), "at": Box(-1.0, 1.0, (2, 1))})
+
+
+@posix
+@pytest.mark.parametrize("isolation", ["inprocess", "process"])
+def test_a_dict_is_read_by_key(isolation):
+    source = "def policy(obs):\n    return [obs['to']['goal'][1] - obs['at'][1, 0] + 0.25 * obs['to']['door']]"
+    policy = vet_policy(source, NESTED, TORQUE, isolation)
+    observation = {"to": {"goal": np.array([9.0, 0.5]), "door": 2}, "at": np.array([[9.0], [0.125]])}
+    assert policy(observation).tolist() == [0.875]
+    assert policy.batch([observation] * 2).tolist() == [[0.875]] * 2
+    assert observation["to"]["door"] == 2
+    policy.close()
+
+
+@posix
+@pytest.mark.parametrize("isolation", ["inprocess", "process"])
+def test_a_dict_comes_sorted_whatever_the_environment_does(isolation):
+    policy = GeneratedPolicy("def policy(obs):\n    return [obs[key] for key in obs]", 2, isolation)
+    assert policy({"b": 2.0, "a": 1.0}).tolist() == [1.0, 2.0]
+    policy.close()
+
+
+@posix
+def test_a_policy_that_reads_a_key_that_is_not_there_is_refused():
+    with pytest.raises(PolicyRejected, match="line 2: KeyError: 'aim'"):
+        vet_policy("def policy(obs):\n    return [obs['aim'][0]]", NESTED, TORQUE)
+
+
+@pytest.mark.parametrize("space", [Text(3), Dict({"mission": Text(3), "at": VECTOR}), Tuple((VECTOR, TORQUE))], ids=str)
+def test_what_is_no_array_is_no_observation_that_the_probe_serves(space):
+    with pytest.raises(TypeError, match="observations that are arrays, or a Dict of arrays, got"):
+        vet_policy(DOUBLE, space, TORQUE)
+
+
+FRAME = Box(0, 255, (210, 160, 3), np.uint8)
+SEARCH = """
+import numpy as np
+
+def policy(obs):
+    red = np.all(obs == np.array([200, 72, 72]), axis=2)
+    gray = obs @ np.array([0.3, 0.59, 0.11])
+    bright = np.where(gray > 100, gray, 0.0)
+    ys, xs = np.where(red[93:189])
+    return [np.mean(xs) + bright[ys, xs].sum() + np.maximum(gray, bright).max() + gray[red].sum() if len(xs) else -1.0]
+"""
+
+
+@posix
+def test_an_image_is_looked_through_as_a_whole():
+    policy, elsewhere = vet_policy(SEARCH, FRAME, TORQUE), vet_policy(SEARCH, FRAME, TORQUE, "process")
+    frame = np.zeros(FRAME.shape, np.uint8)
+    assert policy(frame).tolist() == elsewhere(frame).tolist() == [-1.0]
+    frame[100, 30:33] = 200, 72, 72
+    assert policy(frame).tolist() == elsewhere(frame).tolist() == pytest.approx([31.0 + 110.4 + 3 * 110.4])
+    elsewhere.close()
+
+
+@pytest.mark.parametrize(
+    "many",
+    [
+        "-obs",
+        "+obs",
+        "abs(obs)",
+        "obs + 1.0",
+        "obs == 1",
+        "np.sin(obs)",
+        "obs.copy()",
+        "[*obs]",
+        "obs[obs > 0]",
+        "obs.tolist()",
+    ],
+)
+def test_a_policy_cannot_fill_the_memory_with_copies_of_an_image(many):
+    policy = GeneratedPolicy(f"import numpy as np\ndef policy(obs):\n    x = [{', '.join([many] * 600)}]\n    return [1.0]", 1)
+    assert policy(np.ones(3)).tolist() == [1.0] or many == "[*obs]"
+    with pytest.raises(PolicyFault, match="too much work|more than 100800 elements"):
+        policy(np.ones(FRAME.shape))
+
+
+@pytest.mark.parametrize("body", ["sum([x for x in obs.ravel()])", "np.outer(obs[:, :, 0], obs)[0, 0]", "np.zeros(100801)[0]"])
+def test_an_image_makes_no_room_for_more(body):
+    policy = GeneratedPolicy(f"import numpy as np\ndef policy(obs):\n    return [{body}]", 1)
+    with pytest.raises(PolicyFault, match="too much work|more than 100800 elements"):
+        policy(np.ones(FRAME.shape))
 
 
 @posix

@@ -416,13 +416,19 @@ class TestPriorInput:
                 masked.reset()
             assert (masked.prior_faults.total, prior.calls) == (0, 0)
 
+    def test_a_vector_environment_is_refused(self):
+        envs = gym.make_vec("Pendulum-v1", num_envs=2, vectorization_mode="sync")
+        with pytest.raises(TypeError, match="wraps one environment, got SyncVectorEnv.*wrap each of those that it is made of"):
+            LLMActionMask(envs, "Pendulum-v1")
+
     @pytest.mark.skipif(os.name != "posix", reason="the process is locked by POSIX limits")
-    def test_a_process_needs_an_array_only_where_the_prior_looks(self, tmp_path):
-        path = tmp_path / "policy.py"
+    def test_a_process_needs_arrays_only_where_the_prior_looks(self, tmp_path):
+        path, said = tmp_path / "policy.py", Telling()
+        said.observation_space = DictSpace(step=gym.spaces.Text(3))
         path.write_text("def policy(obs):\n    return [obs[0] + obs[1]]")
-        with pytest.raises(ValueError, match=r"arrays, or a prior_input that is one, got Dict\('step': Discrete"):
-            LLMActionMask(Telling(), path, isolation="process")
-        masked = LLMActionMask(Telling(), path, radius=0.125, isolation="process", prior_input="objects")
+        with pytest.raises(ValueError, match=r"a prior_input that is one, got Dict\('step': Text"):
+            LLMActionMask(said, path, isolation="process")
+        masked = LLMActionMask(said, path, radius=0.125, isolation="process", prior_input="objects")
         masked.reset()
         info = masked.step(np.zeros(1, np.float32))[4]
         assert (info["action_low"], info["action_high"], info["prior_faults"]) == (0.5, 0.75, 0)

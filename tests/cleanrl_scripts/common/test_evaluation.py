@@ -2,7 +2,9 @@
 
 import gymnasium as gym
 import numpy as np
+import pytest
 
+from cleanrl_scripts.common.errors import UserError
 from cleanrl_scripts.common.evaluation import evaluate
 
 
@@ -28,3 +30,9 @@ def test_what_an_llm_added_to_the_rewards_is_not_counted():
 
     env = gym.make("llmwrappers-tests/OneStep-v0")  # the reward is -(action - 0.8)^2
     assert evaluate(Paid(env), lambda observation: np.array([0.8], np.float32), seed=1, episodes=2) == 0.0
+
+
+def test_rewards_that_are_vectors_are_one_sentence():
+    env = gym.wrappers.TransformReward(gym.make("llmwrappers-tests/OneStep-v0"), lambda reward: np.array([reward, 1.0]))
+    with pytest.raises(UserError, match=r"rewards must be numbers, got array.*mo_gymnasium\.wrappers\.LinearReward"):
+        evaluate(env, lambda observation: np.array([0.8], np.float32), seed=1, episodes=2)

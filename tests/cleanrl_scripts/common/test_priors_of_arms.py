@@ -136,6 +136,17 @@ class TestLoad:
         assert policy(np.zeros(2)) == pytest.approx(0.2)
         assert list(load_priors(arguments(f"auto:{tmp_path}"), OneStep())) == ["policy-1", "policy-2"]
 
+    @pytest.mark.parametrize("kind", ["", "auto:"])
+    def test_a_folder_for_another_environment_is_refused_unless_it_is_asked_for(self, tmp_path, kind):
+        write(tmp_path / "policy-1.py", "[0.1]")
+        provenance = {"serves": ["A/Push-v1"], "candidates": {"1": {"policy_sha256": ""}}, "default": {"candidate": 1}}
+        (tmp_path / "provenance.json").write_text(json.dumps(provenance))
+        prior = f"{kind}{tmp_path}"
+        with pytest.raises(UserError, match=r"written for A/Push-v1; --prior-of-another-env plays it all the same"):
+            load_priors(arguments(prior), OneStep())
+        assert load_priors(arguments(prior, prior_of_another_env=True), OneStep())
+        assert load_priors(arguments(prior, "my_module:A/Push-v2"), OneStep())  # of another version
+
     @pytest.mark.parametrize("isolation", ["inprocess", "process"])
     def test_where_it_is_played(self, tmp_path, isolation):
         path = write(tmp_path / "mine.py", "[0.25]")
@@ -153,7 +164,7 @@ class TestLoad:
             ("auto", {}, f"no candidates at '{ONE_STEP}'"),
             ("auto:nowhere", {}, "no candidates at 'nowhere'"),
             ("Ant-v4", {"candidate": 6}, "candidate must be one of [1, 2, 3, 4, 5]"),
-            ("mine.py", {"env_id": "llmwrappers-tests/DictOneStep-v0", "isolation": "process"}, "observations that are arrays"),
+            ("mine.py", {"env_id": "Blackjack-v1", "isolation": "process"}, "observations that are arrays"),
         ],
     )
     def test_what_is_not_there_is_named(self, tmp_path, monkeypatch, prior, others, message):

@@ -1,0 +1,105 @@
+"""What an environment knows of itself beyond its spaces: control time step, time limit, names of actions, MuJoCo model.
+
+Nothing is stated that may be wrong: an attribute of the right name is believed where something else agrees with it.
+"""
+
+import math
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+from gymnasium.spaces import Discrete
+
+# A model with its meshes named is some ten thousand characters; what is longer would crowd out the rest of a prompt.
+LONGEST_MODEL = 60_000
+
+
+def control_step(env: gym.Env) -> float | None:
+    """Returns the seconds between two actions; None if it is not sure: ``dt`` may be that of the physics below.
+
+    Example:
+        >>> control_step(gym.make("InvertedPendulum-v5"))
+        0.04
+        >>> control_step(gym.make("CartPole-v1"))
+    """
+    simulator: Any = env.unwrapped
+    dt, frames_a_second = getattr(simulator, "dt", None), simulator.metadata.get("render_fps")
+    frames = getattr(simulator, "frame_skip", getattr(simulator, "n_substeps", None))
+    time_step = getattr(getattr(getattr(simulator, "model", None), "opt", None), "timestep", None)
+    known = [1 / frames_a_second] if frames_a_second else []
+    known += [time_step * frames] if time_step and frames else []
+    return dt if isinstance(dt, float) and any(math.isclose(dt, step, rel_tol=0.02) for step in known) else None
+
+
+def step_limit(env: gym.Env) -> int | None:
+    """Returns after how many steps an episode is cut off, by a wrapper or by the environment's own count; None if unknown.
+
+    Example:
+        >>> step_limit(gym.make("CartPole-v1")), step_limit(gym.wrappers.TimeLimit(gym.make("CartPole-v1"), 20))
+        (500, 20)
+    """
+    limits = list(_limits(env))
+    return min(limits) if limits else None
+
+
+def _limits(env: gym.Env) -> Iterator[int]:
+    layer, own = env, env.unwrapped
+    while isinstance(layer, gym.Wrapper):
+        if isinstance(layer, gym.wrappers.TimeLimit):
+            yield int(layer._max_episode_steps)
+        layer = layer.env
+    # MiniGrid's, Meta-World's, dm_control's; highway-env's is in seconds.
+    config = getattr(own, "config", None)
+    config = config if isinstance(config, dict) else {}
+    counts = [getattr(own, "max_steps", None), getattr(own, "max_path_length", None)]
+    counts.append(getattr(getattr(own, "_env", None), "_step_limit", None))
+    if "duration" in config and "policy_frequency" in config:
+        counts.append(config["duration"] * config["policy_frequency"])
+    yield from (int(count) for count in counts if isinstance(count, int | float) and 0 < count < math.inf)
+
+
+def action_names(env: gym.Env) -> str | None:
+    """Returns what the actions of a Discrete space are called, as Atari, highway-env and MiniGrid tell; None if unknown.
+
+    Example:
+        >>> action_names(gym.make("CartPole-v1"))
+    """
+    space, own = env.action_space, env.unwrapped
+    if not isinstance(space, Discrete):
+        return None
+    names: Any = None
+    if callable(meanings := getattr(own, "get_action_meanings", None)):
+        names = dict(enumerate(meanings()))
+    elif isinstance(of_highway := getattr(getattr(own, "action_type", None), "actions", None), dict):
+        names = of_highway
+    elif isinstance(of_minigrid := getattr(getattr(own, "actions", None), "__members__", None), dict | type(type.__dict__)):
+        names = {int(value): name for name, value in of_minigrid.items()}
+    if names is None or set(names) != set(range(int(space.start), int(space.start + space.n))):
+        return None
+    return ", ".join(f"{number} {names[number]}" for number in sorted(names))
+
+
+def model_xml(env: gym.Env, shown: dict[str, str]) -> str | None:
+    """Returns the MuJoCo model that the environment runs, what it includes put in place; or what ``shown`` has for its file."""
+    own: Any = env.unwrapped
+    text, path = None, getattr(own, "fullpath", None)
+    if path:
+        path = Path(path)
+        text = path.with_name(shown.get(path.name, path.name)).read_text("utf-8")
+        if "<include" not in text:
+            return text
+    physics = getattr(getattr(own, "_env", None), "physics", None)  # dm_control's
+    model = getattr(own, "model", None) if physics is None else physics.model.ptr
+    if not type(model).__module__.startswith("mujoco"):
+        return text
+    import mujoco
+
+    with tempfile.NamedTemporaryFile(suffix=".xml") as file:
+        try:
+            mujoco.mj_saveLastXML(file.name, model)
+        except Exception:  # made by other means than from XML
+            return text
+        compiled = Path(file.name).read_text("utf-8")
+    return compiled if len(compiled) <= LONGEST_MODEL else None

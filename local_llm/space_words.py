@@ -1,0 +1,116 @@
+"""Puts Gymnasium's spaces into words: shapes, bounds, the keys of a Dict, and where each lies in a flattened one."""
+
+import re
+from collections.abc import Iterator
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
+from gymnasium.spaces.utils import flatdim
+
+
+def observation_words(env: gym.Env) -> str:
+    """Says what ``obs`` is: an array, a number, or a dict of them; of a flattened space also which entries are what.
+
+    A policy gets the entries of a Dict by its sorted keys (``llmwrappers.sandbox``). Gymnasium sorts them, too, before it
+    flattens them, whatever the documentation of an environment lists first.
+
+    Example:
+        >>> print(observation_words(gym.make("Blackjack-v1", disable_env_checker=True)))
+        Tuple(Discrete(32), Discrete(11), Discrete(2))
+        >>> print(observation_words(gym.wrappers.FlattenObservation(gym.make("Blackjack-v1", disable_env_checker=True))))
+        numpy int64 array of shape (45,), flattened; whatever the documentation lists first, its entries are in this order:
+          - `obs[0:32]`: [0], one-hot of 32 values, from 0
+          - `obs[32:43]`: [1], one-hot of 11 values, from 0
+          - `obs[43:45]`: [2], one-hot of 2 values, from 0
+    """
+    space = env.observation_space
+    if parts := flattened_entries(env):
+        order = "flattened; whatever the documentation lists first, its entries are in this order"
+        rows = [f"  - `obs[{start}:{end}]`: {name}{', ' * bool(name)}{words}" for name, words, start, end in parts]
+        return "\n".join([f"{_array(space)}, {order}:", *rows])
+    if isinstance(space, Dict):
+        rows = [f"  - `obs{''.join(f'[{key!r}]' for key in path)}`: {_words(part)}" for path, part in _parts(space)]
+        return "\n".join(["a dict of numpy arrays, of which a policy reads what it needs by key:", *sorted(rows)])
+    return _array(space) if isinstance(space, Box) else _words(space)
+
+
+def flattened_entries(env: gym.Env) -> list[tuple[str, str, int, int]]:
+    """Returns name ("" of what was no Dict or Tuple), words, start and end of the entries; nothing of what is not flattened."""
+    layer, shape = env, env.observation_space.shape
+    while isinstance(layer, gym.Wrapper):
+        space = layer.env.observation_space
+        if isinstance(layer, gym.wrappers.FlattenObservation) and not (isinstance(space, Box) and len(space.shape) == 1):
+            break
+        layer = layer.env
+    else:
+        return []
+    if layer.observation_space.shape != shape:  # changed since
+        return []
+    entries, start = [], 0
+    for path, part in _parts(space):
+        name = "".join(f"[{key}]" if isinstance(key, int) else f"{'/' * (i > 0)}{key}" for i, key in enumerate(path))
+        end = start + flatdim(part)
+        entries.append((name, _words_when_flat(part), start, end))
+        start = end
+    return entries
+
+
+def bounds_words(space: Box) -> str:
+    """Says in which interval each entry of a Box lies."""
+    low, high = number_words(space.low), number_words(space.high)
+    return f"its own interval (low {low}, high {high})" if "[" in low + high else f"[{low}, {high}]"
+
+
+def number_words(array: np.ndarray) -> str:
+    """Writes an array, as one number if its entries are all the same."""
+    if (array == array.flat[0]).all():
+        return f"{array.flat[0]:.6g}"
+    return np.array2string(array, separator=", ", max_line_width=10_000, formatter={"all": lambda number: f"{number:.6g}"})
+
+
+def without_addresses(text: str) -> str:
+    """Returns a text without addresses in memory, which mean nothing and differ from run to run.
+
+    Example:
+        >>> without_addresses("Mission(<function mission at 0x7f31d6c8c9a0>)")
+        'Mission(<function mission>)'
+    """
+    return re.sub(r" at 0x[0-9a-f]+", "", text)
+
+
+def _parts(space: gym.Space, path: tuple = ()) -> Iterator[tuple[tuple, gym.Space]]:
+    """The spaces in a Dict or a Tuple, however deep, with the keys that lead there, in the order of a flattened one."""
+    if isinstance(space, Dict | Tuple):
+        for key, part in space.spaces.items() if isinstance(space, Dict) else enumerate(space.spaces):
+            yield from _parts(part, (*path, key))
+    else:
+        yield path, space
+
+
+def _array(space: gym.Space) -> str:
+    return f"numpy {space.dtype} array of shape {space.shape}"
+
+
+def _words(space: gym.Space) -> str:
+    if isinstance(space, Box):
+        bounded = (space.bounded_below | space.bounded_above).any()
+        return f"array of shape {space.shape}{f', each entry in {bounds_words(space)}' if bounded else ''}"
+    if isinstance(space, Discrete):
+        return f"one integer from {space.start} to {space.start + space.n - 1}, as an array of shape ()"
+    if isinstance(space, MultiDiscrete):
+        first, last = number_words(space.start), number_words(space.start + space.nvec - 1)
+        return f"array of shape {space.shape}, integers from {first} to {last}"
+    if isinstance(space, MultiBinary):
+        return f"array of shape {space.shape} of 0 and 1"
+    return without_addresses(str(space))
+
+
+def _words_when_flat(space: gym.Space) -> str:
+    if isinstance(space, Box) and len(space.shape) > 1:
+        return f"{_words(space)}, row by row"
+    if isinstance(space, Discrete):
+        return f"one-hot of {space.n} values, from {space.start}"
+    if isinstance(space, MultiDiscrete):
+        return f"one-hot of each of {space.nvec.tolist()} values, one after the other"
+    return _words(space)

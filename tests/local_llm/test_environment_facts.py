@@ -1,0 +1,73 @@
+"""Tests of local_llm.environment_facts: what is stated is true, and what is not sure is not stated."""
+
+import ale_py  # noqa: F401  it registers ALE/Breakout-v5
+import gymnasium as gym
+import minigrid  # noqa: F401
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Discrete
+
+from local_llm.environment_facts import action_names, control_step, model_xml, step_limit
+from local_llm.render import render_prompt
+
+
+class Knowing(gym.Env):
+    """Has what its attributes say."""
+
+    observation_space, action_space = Box(-1.0, 1.0, (2,)), Discrete(2)
+
+    def __init__(self, **attributes):
+        vars(self).update(attributes)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(2, np.float32), {}
+
+
+@pytest.mark.parametrize(
+    ("dt", "frames_a_second", "stated"), [(0.01, 10, None), (0.1, 10, 0.1), (0.02, None, None), (None, 10, None)]
+)
+def test_a_time_step_is_stated_where_the_frames_agree_with_it(dt, frames_a_second, stated):
+    assert control_step(Knowing(dt=dt, metadata={"render_fps": frames_a_second})) == stated
+
+
+@pytest.mark.parametrize(
+    ("attributes", "steps"),
+    [
+        ({"max_steps": 100}, 100),
+        ({"config": {"duration": 40, "policy_frequency": 5}}, 200),
+        ({"max_path_length": 500}, 500),
+        ({"_env": Knowing(_step_limit=float("inf"))}, None),
+        ({"_env": Knowing(_step_limit=1000.0)}, 1000),
+        ({}, None),
+    ],
+)
+def test_the_environments_own_limit_is_known(attributes, steps):
+    assert step_limit(Knowing(**attributes)) == steps
+
+
+def test_the_least_of_all_limits_holds():
+    assert step_limit(gym.wrappers.TimeLimit(Knowing(max_steps=100), 30)) == 30
+    assert step_limit(gym.wrappers.TimeLimit(Knowing(max_steps=100), 300)) == 100
+
+
+def test_actions_have_the_names_that_the_environment_gives_them():
+    assert action_names(gym.make("ALE/Breakout-v5")) == "0 NOOP, 1 FIRE, 2 RIGHT, 3 LEFT"
+    assert action_names(gym.make("MiniGrid-Empty-5x5-v0")).startswith("0 left, 1 right, 2 forward, 3 pickup")
+    assert action_names(Knowing(action_type=Knowing(actions={0: "LEFT", 1: "IDLE"}))) == "0 LEFT, 1 IDLE"
+    assert action_names(Knowing(action_type=Knowing(actions={0: "LEFT"}))) is None  # not all of them
+    assert "- The actions are: 0 NOOP, 1 FIRE, 2 RIGHT, 3 LEFT.\n" in render_prompt("ALE/Breakout-v5")
+
+
+def test_what_a_model_includes_is_put_in_its_place(tmp_path):
+    import mujoco
+
+    (tmp_path / "part.xml").write_text('<mujoco><worldbody><body name="hand"><geom size="1"/></body></worldbody></mujoco>')
+    path = tmp_path / "whole.xml"
+    path.write_text('<mujoco><include file="part.xml"/></mujoco>')
+    model = mujoco.MjModel.from_xml_path(str(path))
+    for env in (Knowing(fullpath=str(path), model=model), Knowing(model=model)):
+        text = model_xml(env, {})
+        assert 'body name="hand"' in text
+        assert "<include" not in text
+    assert model_xml(Knowing(), {}) is None
