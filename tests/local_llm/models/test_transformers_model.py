@@ -11,6 +11,7 @@ import torch
 import transformers
 from huggingface_hub import constants
 
+from local_llm.models.recorded import Recorded
 from local_llm.models.reply import ModelError, Sampling
 from local_llm.models.transformers_model import DEFAULT_MODELS, TransformersModel, default_model
 
@@ -74,21 +75,36 @@ class TestReplies:
             assert reply.text
             assert any(whole.startswith(reply.text) for whole in REPLIES)
 
-    def test_the_speed_is_shown(self, model, capsys):
+    def test_a_reply_is_recorded_when_it_ends(self, model, tmp_path, monkeypatch):
+        def generate(self, *, stopping_criteria, **kwargs):
+            def killed(input_ids, scores, **_):
+                if (input_ids[:, -1] == self.generation_config.eos_token_id).any():
+                    raise RuntimeError("killed")
+                return False
+
+            return transformers.GenerationMixin.generate(self, stopping_criteria=[*stopping_criteria, killed], **kwargs)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(transformers.Qwen3ForCausalLM, "generate", generate)
+            with pytest.raises(RuntimeError, match="killed"):
+                list(Recorded(model, tmp_path).ask(MESSAGES, 8, SAMPLING))
+        count = len(list(tmp_path.iterdir()))
+        assert 0 < count < 8
+        replies = list(Recorded(model, tmp_path).ask(MESSAGES, 8, SAMPLING))
+        assert [reply.replayed for reply in replies] == [True] * count + [False] * (8 - count)
+        assert {reply.text for reply in replies} <= set(REPLIES)
+
+    def test_the_replies_of_a_batch_come_as_they_end(self, model):
+        counts = [reply.reply_tokens for reply in model.ask(MESSAGES, 8, SAMPLING)]
+        assert counts == sorted(counts)
+        assert len(set(counts)) > 1
+
+    def test_a_batch_says_what_it_does(self, model, capsys):
         texts(model, 2)
         out, err = capsys.readouterr()
-        assert re.fullmatch(r"2 replies, \d+ tokens, \d+\.\d s, \d+\.\d tokens/s\n", err)
+        said = r"reading the prompt of \d+ tokens\n2 replies, \d+ tokens, \d+\.\d s, \d+\.\d tokens/s\n"
+        assert re.fullmatch(said, err)
         assert out == ""
-
-    def test_a_terminal_shows_it_on_the_way(self, model, capsys, monkeypatch):
-        clock = iter(range(1000))
-        monkeypatch.setattr("local_llm.models.transformers_model.time.perf_counter", lambda: float(next(clock)))
-        monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-        texts(model, 2)
-        *on_the_way, _ = capsys.readouterr().err.split("\r")[1:]
-        counts = [int(re.match(r"2 replies, (\d+) tokens", line)[1]) for line in on_the_way]
-        assert counts == [2 * step for step in range(1, len(counts) + 1)]
-        assert len(counts) > 5
 
     def test_a_model_without_a_chat_template_or_padding_gets_the_plain_text(self, folder, tmp_path):
         plain = shutil.copytree(folder, tmp_path / "plain")
