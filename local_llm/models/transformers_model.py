@@ -22,6 +22,7 @@ DEFAULT_MODELS: list[tuple[int, str, Quantization | None]] = [
     (8, "Qwen/Qwen3.5-9B", "4bit"),
     (0, "Qwen/Qwen2.5-Coder-1.5B-Instruct", None),
 ]
+MOST_PROBABLE = {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
 OUT_OF_MEMORY = re.compile("out of memory|not enough memory|can't allocate memory|enough GPU RAM", re.IGNORECASE)
 LESS_MEMORY = "take a smaller model, --quantization 4bit, or fewer and shorter candidates"
 
@@ -127,20 +128,17 @@ class TransformersModel:
         room = getattr(self._text_config, "max_position_embeddings", math.inf) - prompt_tokens
         if room < 1:
             raise ModelError(f"the prompt has {prompt_tokens} tokens, more than {self.model} takes: take another model")
-        if sampling.temperature > 0:
-            draw = {"do_sample": True, "temperature": sampling.temperature, "top_p": sampling.top_p}
-        else:
-            draw = {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
+        draw = {"do_sample": True, "temperature": sampling.temperature, "top_p": sampling.top_p}
         processors = [self._end_of_thinking(prompt_tokens + thinking)] if thinking else []
         if schema is not None:
             processors = self._within(schema, rows, prompt_tokens)
         batch = Rows(rows, prompt_tokens, self._ends)
+        inputs = self._read(inputs, rows)
         _libraries()[0].manual_seed(sampling.seed_for(index))
         generate = partial(
             self._model.generate,
             **inputs,
-            **draw,
-            num_return_sequences=rows,
+            **(draw if sampling.temperature > 0 else MOST_PROBABLE),
             max_new_tokens=min(sampling.max_new_tokens + thinking, room),
             eos_token_id=self._ends or None,
             pad_token_id=self._pad,
@@ -153,6 +151,21 @@ class TransformersModel:
             settings = {"skip_special_tokens": not thinking, "clean_up_tokenization_spaces": False}
             text = self._tokenizer.decode(ids[:-1] if is_whole else ids, **settings)
             yield Reply(text, "stop" if is_whole else "length", prompt_tokens, len(ids), seconds)
+
+    def _read(self, inputs: dict[str, Any], rows: int) -> dict[str, Any]:
+        """Returns the inputs of so many rows alike, all but whose last token the model has read, once for all of them."""
+        alike = {name: values.expand(rows, -1) for name, values in inputs.items()}
+        before = {name: values[:, :-1] for name, values in inputs.items()}
+        if rows == 1 or before["input_ids"].shape[1] == 0:
+            return alike
+        settings = {"pad_token_id": self._pad, "return_dict_in_generate": True, "cache_implementation": None}
+        read = self._model.generate(**before, **MOST_PROBABLE, max_new_tokens=1, **settings)
+        name = "cache" if hasattr(read, "cache") else "past_key_values"  # as it was called before
+        cache: Any = getattr(read, name, None)
+        if not hasattr(cache, "reorder_cache"):
+            return alike
+        cache.reorder_cache(_libraries()[0].zeros(rows, dtype=int))
+        return {**alike, name: cache, "cache_implementation": None}
 
     def _encode(self, messages: list[Message], thinking: bool) -> dict[str, Any]:
         """Returns the prompt's tokens: through the model's chat template or, if it has none, as they stand."""

@@ -48,6 +48,10 @@ def texts(model, n=4, sampling=SAMPLING, **kwargs):
     return [reply.text for reply in model.ask(MESSAGES, n, sampling, **kwargs)]
 
 
+def _expanded(inputs, rows):
+    return {name: values.expand(rows, -1) for name, values in inputs.items()}
+
+
 class TestReplies:
     def test_many_replies_come_out_and_each_was_taught(self, model, folder):
         replies = list(model.ask(MESSAGES, 24, SAMPLING))
@@ -66,6 +70,24 @@ class TestReplies:
         assert texts(model, 8) != texts(model, 8, Sampling(max_new_tokens=60, seed=1))
         assert texts(model, 8) != texts(model, 8, first=8)
 
+    @pytest.mark.parametrize("temperature", [0.0, 1.0])
+    def test_the_prompt_is_read_once_for_all_rows_which_are_what_they_would_be(self, model, monkeypatch, temperature):
+        sampling, read = Sampling(temperature, max_new_tokens=60, seed=5), []
+        forward = transformers.Qwen3ForCausalLM.forward
+
+        def counted(self, input_ids=None, **kwargs):
+            read.append(tuple(input_ids.shape))
+            return forward(self, input_ids=input_ids, **kwargs)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(TransformersModel, "_read", lambda self, inputs, rows: _expanded(inputs, rows))
+            each = sorted(texts(model, 8, sampling))
+        monkeypatch.setattr(transformers.Qwen3ForCausalLM, "forward", counted)
+        assert sorted(texts(model, 8, sampling)) == each
+        if temperature:
+            assert [shape for shape in read if shape[1] > 1] == [(1, model._encode(MESSAGES, False)["input_ids"].shape[1] - 1)]
+            assert {shape for shape in read if shape[1] == 1} == {(8, 1)}
+
     def test_temperature_0_takes_the_most_probable_reply(self, model):
         assert len(set(texts(model, 2, Sampling(temperature=0, max_new_tokens=60)))) == 1
 
@@ -76,13 +98,14 @@ class TestReplies:
             assert any(whole.startswith(reply.text) for whole in REPLIES)
 
     def test_a_reply_is_recorded_when_it_ends(self, model, tmp_path, monkeypatch):
-        def generate(self, *, stopping_criteria, **kwargs):
+        def generate(self, *, stopping_criteria=(), **kwargs):
             def killed(input_ids, scores, **_):
                 if (input_ids[:, -1] == self.generation_config.eos_token_id).any():
                     raise RuntimeError("killed")
                 return False
 
-            return transformers.GenerationMixin.generate(self, stopping_criteria=[*stopping_criteria, killed], **kwargs)
+            criteria = [*stopping_criteria, killed] if stopping_criteria else None
+            return transformers.GenerationMixin.generate(self, stopping_criteria=criteria, **kwargs)
 
         with monkeypatch.context() as patch:
             patch.setattr(transformers.Qwen3ForCausalLM, "generate", generate)
@@ -203,11 +226,12 @@ def out_of_memory(most):
     """Returns a generate that fails above a number of rows, as a full GPU would, and the rows it was asked for."""
     rows = []
 
-    def generate(self, *, num_return_sequences, **kwargs):
-        rows.append(num_return_sequences)
-        if num_return_sequences > most:
-            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
-        return transformers.GenerationMixin.generate(self, num_return_sequences=num_return_sequences, **kwargs)
+    def generate(self, *, input_ids, **kwargs):
+        if "stopping_criteria" in kwargs:  # not where a prompt is read
+            rows.append(len(input_ids))
+            if rows[-1] > most:
+                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
+        return transformers.GenerationMixin.generate(self, input_ids=input_ids, **kwargs)
 
     return generate, rows
 
