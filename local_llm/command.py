@@ -108,6 +108,8 @@ def make_backend(args: argparse.Namespace) -> Backend:
     else:
         from local_llm.models.transformers_model import TransformersModel, default_model
 
+        if not args.model:
+            print("looking for the model that suits this machine's memory", flush=True)
         model, quantization = (args.model, args.quantization) if args.model else default_model()
         print(f"loading {model}{f' ({quantization})' if quantization else ''}", flush=True)
         backend = TransformersModel(model, args.revision, quantization=args.quantization or quantization)

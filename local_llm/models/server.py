@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -75,6 +76,7 @@ class Server:
         done, at_once = 0, n
         while done < n:
             count, start = min(at_once, n - done), time.perf_counter()
+            _say(f"waiting for {count} of {n} replies of {self.model} at {self.base_url}")
             several = {"n": count} if count > 1 else {}
             try:
                 completion = self._complete({**common, **several, "seed": sampling.seed_for(first + done)})
@@ -118,7 +120,9 @@ class Server:
         problem = ""
         for attempt in range(self.retries + 1):
             if attempt:
-                time.sleep(self.backoff * 2 ** (attempt - 1))
+                wait = self.backoff * 2 ** (attempt - 1)
+                _say(f"{problem.strip()}; again in {wait:g} s")
+                time.sleep(wait)
             request = urllib.request.Request(f"{self._base}/chat/completions", json.dumps(body).encode(), headers)
             try:
                 with urllib.request.urlopen(request, timeout=self.timeout) as response:
@@ -163,6 +167,10 @@ class Server:
 
 class _RefusedError(ModelError):
     """The server does not serve the request as it is."""
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def _reply(choice: Any) -> tuple[str, str] | None:

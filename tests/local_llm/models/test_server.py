@@ -123,6 +123,19 @@ class TestRequest:
         assert [reply.text for reply in ask(server, 3)] == ["seed 3000", "seed 3001", "seed 3002"]
         assert [body.get("n", 1) for body in posts(server)] == [3, 2, 1]
 
+    def test_what_is_waited_for_is_said_before_it_comes(self, server, capsys):
+        said = []
+
+        def answered(body):
+            said.append(capsys.readouterr().err)
+            return stingy(body)
+
+        server.script = [503, answered, answered]
+        ask(server, 2)
+        waiting = f"waiting for {{}} of 2 replies of tiny at {server.url}\n"
+        again = f'{server.url} answered 503: {{"error": {{"message": "not today"}}}}; again in 0.01 s\n'
+        assert said == [waiting.format(2) + again, waiting.format(1)]
+
     def test_later_replies_of_a_series_have_later_seeds(self, server):
         (reply,) = Server(server.url, "tiny").ask(MESSAGES, 1, Sampling(seed=3), first=4)
         assert reply.text == "seed 3004, 0"
