@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from local_llm.models.reply import Message, ModelError, Reply, Sampling
+from local_llm.models.reply import Message, ModelError, Reply, Sampling, answer_room
 from local_llm.models.rows import Rows
 
 Quantization = Literal["4bit", "8bit"]
@@ -97,7 +97,8 @@ class TransformersModel:
         """Yields n replies, drawn a batch at a time.
 
         Raises:
-            ModelError: the prompt is too long, or memory runs out at a single reply
+            PromptTooLong: see ``answer_room``
+            ModelError: memory runs out at a single reply
         """
         done, batch = 0, n if sampling.temperature > 0 else 1
         while done < n:
@@ -118,6 +119,10 @@ class TransformersModel:
                 gc.collect()
                 _libraries()[0].cuda.empty_cache()
 
+    def count_tokens(self, text: str) -> int:
+        """Returns how many tokens a text has."""
+        return len(self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
+
     def _generate(
         self, messages: list[Message], rows: int, sampling: Sampling, schema: dict | None, index: int
     ) -> Iterator[Reply]:
@@ -125,9 +130,8 @@ class TransformersModel:
         thinking = sampling.thinking if schema is None else 0
         inputs = self._encode(messages, thinking > 0)
         prompt_tokens = inputs["input_ids"].shape[1]
-        room = getattr(self._text_config, "max_position_embeddings", math.inf) - prompt_tokens
-        if room < 1:
-            raise ModelError(f"the prompt has {prompt_tokens} tokens, more than {self.model} takes: take another model")
+        context = getattr(self._text_config, "max_position_embeddings", math.inf)
+        most = answer_room(sampling.max_new_tokens + thinking, prompt_tokens, context, self.model)
         draw = {"do_sample": True, "temperature": sampling.temperature, "top_p": sampling.top_p}
         processors = [self._end_of_thinking(prompt_tokens + thinking)] if thinking else []
         if schema is not None:
@@ -139,7 +143,7 @@ class TransformersModel:
             self._model.generate,
             **inputs,
             **(draw if sampling.temperature > 0 else MOST_PROBABLE),
-            max_new_tokens=min(sampling.max_new_tokens + thinking, room),
+            max_new_tokens=most,
             eos_token_id=self._ends or None,
             pad_token_id=self._pad,
             logits_processor=processors,

@@ -12,7 +12,7 @@ import transformers
 from huggingface_hub import constants
 
 from local_llm.models.recorded import Recorded
-from local_llm.models.reply import ModelError, Sampling
+from local_llm.models.reply import ModelError, PromptTooLong, Sampling
 from local_llm.models.transformers_model import DEFAULT_MODELS, TransformersModel, default_model
 
 PROMPT = "Write a policy for Pendulum."
@@ -162,9 +162,13 @@ class TestReplies:
         with pytest.raises(ModelError, match="roles must alternate"):
             texts(TransformersModel(str(strict)))
 
-    def test_a_prompt_beyond_the_context_is_an_error(self, model):
-        with pytest.raises(ModelError, match=r"the prompt has .* tokens, more than"):
-            list(model.ask([{"role": "user", "content": "x y z " * 3000}], 1, SAMPLING))
+    def test_a_prompt_that_leaves_no_room_for_an_answer_is_an_error(self, model):
+        around = model._encode(MESSAGES, False)["input_ids"].shape[1] - model.count_tokens(PROMPT)
+        messages = [{"role": "user", "content": "x" * (4096 - around - 40)}]
+        with pytest.raises(PromptTooLong, match=r"the prompt has 4,056 tokens, and .* takes 4,096, its answer among them"):
+            list(model.ask(messages, 1, SAMPLING))
+        (reply,) = model.ask(messages, 1, Sampling(max_new_tokens=40))
+        assert reply.reply_tokens <= 40
 
 
 class TestThinking:
