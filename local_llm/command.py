@@ -19,7 +19,7 @@ import gymnasium as gym
 
 from llmwrappers.priors.measurement import env_kwargs_of
 from local_llm.models.recorded import Recorded
-from local_llm.models.reply import Backend, Message, ModelError, Reply, Sampling
+from local_llm.models.reply import Backend, Message, ModelError, Reply, Sampling, count_tokens
 from local_llm.training import TrainingFailed
 
 MOST_RETRIES = 2
@@ -131,6 +131,8 @@ def make_backend(args: argparse.Namespace) -> Backend:
     else:
         from local_llm.models.transformers_model import TransformersModel, default_model
 
+        if not args.model:
+            print("looking for the model that suits this machine's memory", flush=True)
         model, quantization = (args.model, args.quantization) if args.model else default_model()
         print(f"loading {model}{f' ({quantization})' if quantization else ''}", flush=True)
         backend = TransformersModel(model, args.revision, quantization=args.quantization or quantization)
@@ -158,8 +160,12 @@ def how_to_go_on(args: argparse.Namespace) -> str:
     return "; the same command goes on from there" if asks_nothing_twice else ""
 
 
-def claim_output(folder: Path, prompt: str, recorded: Path | None, name: str = "prompt.txt", outputs: str = "policies") -> None:
+def claim_output(
+    folder: Path, prompt: str | None, recorded: Path | None, name: str = "prompt.txt", outputs: str = "policies"
+) -> None:
     """Makes the output folder and writes the (first) prompt; refuses a folder that holds something else.
+
+    A prompt that is not known yet, None, is not compared with what is there, nor written.
 
     Raises:
         UserError: it cannot be written, is what the replies are read from, belongs to another prompt, or holds replies that
@@ -169,11 +175,13 @@ def claim_output(folder: Path, prompt: str, recorded: Path | None, name: str = "
         raise UserError(f"--output {folder} is where the recorded replies are; name another folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        path = folder / name
-        if path.exists() and path.read_text("utf-8") != prompt:
-            raise UserError(f"--output {folder} holds the {outputs} of another prompt; name another folder, or delete it")
-        if not path.exists() and any(folder.iterdir()):
+        path, holds_more = folder / name, any(other.name != name for other in folder.iterdir())
+        if holds_more and not path.exists():
             raise UserError(f"--output {folder} is not empty, and not an output of this command; name another folder")
+        if prompt is None:
+            return
+        if holds_more and path.read_text("utf-8") != prompt:
+            raise UserError(f"--output {folder} holds the {outputs} of another prompt; name another folder, or delete it")
         if replies := sorted(folder.glob("reply-*.md")):
             known = Recorded(None, recorded).texts() if recorded is not None and recorded.is_dir() else set()
             lost = [reply.name for reply in replies if reply.read_bytes().decode("utf-8", "replace") not in known]
@@ -203,6 +211,10 @@ class Overwriting:
             while self.old:
                 self.old.pop().unlink(missing_ok=True)
             yield reply
+
+    def count_tokens(self, text: str) -> int | None:
+        """Returns the backend's count."""
+        return count_tokens(self.backend, text)
 
 
 def save_text(path: Path, text: str) -> None:

@@ -10,7 +10,8 @@ from gymnasium.spaces import Box, Discrete
 
 from llmwrappers import CriticalStates, Trajectories
 from local_llm.facts import load_facts
-from local_llm.interpret import CHARACTERS_PER_TOKEN, Interpreter
+from local_llm.interpret import Interpreter
+from local_llm.models.reply import Backend, count_tokens
 from local_llm.render import environment_values, facts_values, fill_file
 from local_llm.space_words import flattened_entries
 from local_llm.trial import Trial
@@ -20,6 +21,8 @@ from local_llm.wording import number_text
 WINDOWS = ((4, 8), (3, 6), (2, 4), (1, 2), (0, 1), (0, 0))
 # The prompt for code shows an observation as numbers up to this size.
 MOST_NUMBERS = 200
+# Characters of an episode whose tokens are counted.
+SAMPLE = 20_000
 Key = tuple[int, int]
 """Episode and step."""
 
@@ -85,12 +88,18 @@ def flattened_as(trajectories: Trajectories, env: gym.Env) -> gym.Env:
 class Episodes:
     """Puts the episodes that a model is shown, and the environment they come from, into words.
 
+    Args:
+        trajectories: the episodes
+        env: the environment they are from
+        settings: how much is shown; a budget is in tokens of the model, where the backend can count them
+        backend: what is to be asked
+
     Raises:
         ValueError: trajectories of another environment, or with no episodes to spare
         FactsError, TypeError: as ``local_llm.render`` does
     """
 
-    def __init__(self, trajectories: Trajectories, env: gym.Env, settings: Settings):
+    def __init__(self, trajectories: Trajectories, env: gym.Env, settings: Settings, backend: Backend | None = None):
         if env.spec is not None and env.spec.id != trajectories.env_id.rpartition(":")[2]:
             raise ValueError(f"the trajectories are of {trajectories.env_id}, got the environment {env.spec.id}")
         if trajectories.observations.shape[1:] != env.observation_space.shape:
@@ -108,6 +117,10 @@ class Episodes:
         names = [name for part in flattened_entries(env) for name in _entry_names(*part)]
         self.interpreter = Interpreter(load_facts(env), self.shown, names)
         self._lines: dict[int, list[str]] = {}
+        # Numbers above all, of which a token holds fewer characters than of words.
+        sample = "\n".join(self.lines(0))[:SAMPLE] if backend else ""
+        if tokens := count_tokens(backend, sample):
+            self.interpreter.characters_per_token = len(sample) / tokens
         self.values = {
             **environment_values(env),
             **facts_values(self.interpreter.facts),
@@ -189,10 +202,9 @@ class Episodes:
             if self.shown.observations[index].size <= MOST_NUMBERS:
                 lines.append(f"obs = {_numbers(self.shown.observations[index])}")
         else:
+            most = budget * self.interpreter.characters_per_token
             windows = (self.window(case, before, after) for before, after in WINDOWS)
-            lines.append(
-                next((text for text in windows if len(text) <= CHARACTERS_PER_TOKEN * budget), self.window(case, 0, 0))
-            )
+            lines.append(next((text for text in windows if len(text) <= most), self.window(case, 0, 0)))
         if name != "actions":
             lines.append(f"Suggested action: {self.action(case.action)}. {case.reasoning}")
         if name == "code":

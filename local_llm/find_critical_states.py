@@ -48,12 +48,12 @@ from local_llm.command import (
     exit_status,
     make_backend,
     recordings,
-    save_text,
     take_env_kwargs,
     take_sampling,
 )
 from local_llm.episode_prompts import Episodes, Settings, flattened_as
 from local_llm.guidance_folder import FIRST_PROMPTS, find_critical_states, rebuild
+from local_llm.models.reply import PromptTooLong
 from local_llm.trial import try_by_training
 
 TABLES = Path("tables")
@@ -90,16 +90,24 @@ def run(args: argparse.Namespace) -> None:
             seed=args.seed,
             timesteps=args.settings.round_timesteps,
         )
+    # What is wrong with them is said before a model is loaded, by whose tokens the prompt is made again.
     prompt, first = Episodes(trajectories, env, args.settings).first_prompt(), FIRST_PROMPTS[args.settings.ask]
-    claim_output(output, prompt, recordings(args), first, "critical states")
+    claim_output(output, prompt if args.prompts_only else None, recordings(args), first, "critical states")
     if args.prompts_only:
-        output.mkdir(parents=True, exist_ok=True)
-        save_text(output / first, prompt)
         print(f"prompt: {output / first}")
         return
-    backend = Overwriting(make_backend(args), output, first)
+    backend = make_backend(args)
+    prompt = Episodes(trajectories, env, args.settings, backend).first_prompt()
+    claim_output(output, prompt, recordings(args), first, "critical states")
     command = command_line("local_llm.find_critical_states", args.argv)
-    find_critical_states(trajectories, env, backend, args.sampling, output, args.settings, command, try_table)
+    backend = Overwriting(backend, output, first)
+    try:
+        find_critical_states(trajectories, env, backend, args.sampling, output, args.settings, command, try_table)
+    except PromptTooLong as error:
+        error.add_note(
+            "A shorter prompt: a smaller --token-budget, fewer --episodes. Room for less of an answer: --max-new-tokens."
+        )
+        raise
     env.close()
     guidance = "code" if (output / "critical.py").is_file() else "table"
     agent = args.trajectories.with_name("agent.pt")

@@ -65,7 +65,7 @@ def find_critical_states(
         raise ValueError(f"try_table is for settings.rounds = 2 and needed there, got {try_table!r} for {settings.rounds}")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    finder = Finder(Episodes(trajectories, env, settings), backend, sampling, folder, recorded)
+    finder = Finder(Episodes(trajectories, env, settings, backend), backend, sampling, folder, recorded)
     facts = {
         "environment": trajectories.env_id,
         "env_kwargs": made_with(env),
@@ -90,7 +90,7 @@ def find_critical_states(
         trial.trajectories.save(folder / "trajectories-2.npz")
         facts["first_round"] = {"table": facts["table"], "code": facts["code"]}
         facts["trial"] = {"entries_sha256": sha256(folder / "entries.json"), **_description(trial.trajectories)}
-        finder.episodes, finder.suffix = Episodes(trial.trajectories, env, settings), "-2"
+        finder.episodes, finder.suffix = Episodes(trial.trajectories, env, settings, backend), "-2"
         prompt = finder.episodes.round_prompt(table, trial, trajectories.returns.mean())
         cases, kept = finder.states_again(prompt, trial.helpful)
         old = [(table.observations[i], *table.advice(i), {**table.notes[i], "round": 1}) for i in kept]

@@ -71,6 +71,7 @@ class Interpreter:
         if self._is_grid and facts is None:
             facts = serving(PONG)[0][1]
         self.facts, self.trajectories = facts, trajectories
+        self.characters_per_token: float = CHARACTERS_PER_TOKEN
         self._states = np.array([self._vector(observation) for observation in trajectories.observations])
         size = self._states.shape[1]
         self._entries = (
@@ -179,7 +180,7 @@ class Interpreter:
 
         Args:
             index: of the episode
-            token_budget: for the whole text, a token being 3 characters
+            token_budget: for the whole text, by ``characters_per_token``
 
         Raises:
             IndexError: no such episode
@@ -204,7 +205,7 @@ class Interpreter:
         first = f"Episode {index}: {len(lines)} steps, return {short_number(to_come[0], self._reward_decimals - 1)}; "
         first += self._why_it_ended(final) if terminated else "it was truncated, not terminated."
         always = {0, *range(len(lines))[-3 if terminated else -1 :]}
-        most = token_budget * CHARACTERS_PER_TOKEN
+        most = token_budget * self.characters_per_token
 
         def text(shares: int) -> str:
             body, before = [], -1
@@ -217,7 +218,7 @@ class Interpreter:
 
         interest = np.zeros(len(lines))
         if len(text(0)) > most:
-            needed = math.ceil(len(text(0)) / CHARACTERS_PER_TOKEN)
+            needed = math.ceil(len(text(0)) / self.characters_per_token)
             raise ValueError(f"token_budget must be at least {needed} for episode {index}, got {token_budget!r}")
         if len(whole := text(-1)) <= most:
             return whole

@@ -209,13 +209,21 @@ class Finder:
     def _sift(self, name: str, key: str, prompt: str, schema: dict, check: Check, helpful: Sequence[int] = ()) -> Sieve:
         """Asks for a list of entries, and returns those that pass the check: one at least."""
 
+        (example,) = extract_answer(prompt, "stop", key).entries
+        words = [value for value in example.values() if isinstance(value, str)]
+
+        def check_own(sieve: Sieve, place: Key, entry: dict) -> tuple[Any, str]:
+            if any(value in words for value in entry.values()):
+                raise ValueError("it repeats the example of the task; it must say what is so in this state")
+            return check(sieve, place, entry)
+
         def read(reply: Reply) -> Sieve:
             answer, sieve = extract_answer(reply.text, reply.finish_reason, key), Sieve(name + self.suffix)
             if helpful:
                 for entry in extract_answer(reply.text, reply.finish_reason, "keep").entries:
                     sieve.take_old(entry, helpful)
             for entry in answer.entries:
-                sieve.take(entry, check)
+                sieve.take(entry, check_own)
             if not sieve.accepted:
                 reasons = "; ".join(dict.fromkeys(note["reason"] for note in sieve.refused)) or "the list is empty"
                 raise UselessAnswer(f"None of your entries can be used: {reasons}.", SEND_JSON.format(key=key))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from llmwrappers.files import write_atomically
-from local_llm.models.reply import Backend, Message, ModelError, Reply, Sampling
+from local_llm.models.reply import Backend, Message, ModelError, Reply, Sampling, count_tokens
 
 Request = dict[str, Any]
 """What identifies a reply: model, revision, messages, sampling, schema and its index; no URL and no key."""
@@ -105,6 +105,25 @@ class Recorded:
                     self._record(request, reply)
                 yield reply
 
+    def count_tokens(self, text: str) -> int | None:
+        """Returns how many tokens a text has, which is recorded as a reply is; None if nobody can tell.
+
+        Prompts are made to a measure of tokens: a replay must come to the same measure.
+        """
+        facts = {"model": self.model, "revision": self.revision, "text_sha256": hashlib.sha256(text.encode()).hexdigest()}
+        path = self.folder / f"tokens-{_key(facts)[:16]}.json"
+        if self.backend is None or self.mode == "replay":
+            counts = (_read_count(facts["text_sha256"], path) for path in sorted(self.folder.glob("tokens-*.json")))
+            return next(filter(None, counts), None)
+        recorded = _read_count(facts["text_sha256"], path) if self.mode == "auto" else None
+        count = recorded or count_tokens(self.backend, text)
+        if count and not recorded and self.mode != "off":
+            try:
+                write_json(path, {**facts, "tokens": count})
+            except OSError as error:
+                warnings.warn(f"cannot record {path}: {error}", stacklevel=2)
+        return count
+
     def texts(self) -> set[str]:
         """Returns the texts of all replies that can be read back."""
         return {reply.text for _, reply in self._replies.values()}
@@ -177,6 +196,16 @@ def write_json(path: Path, value: Any) -> None:
 
 def _key(request: Request) -> str:
     return hashlib.sha256(json.dumps(request, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _read_count(text_sha256: str, path: Path) -> int | None:
+    """Returns the count of tokens in a file, if it is one of this text."""
+    try:
+        content = json.loads(path.read_text("utf-8"))
+        count = content["tokens"] if content["text_sha256"] == text_sha256 else None
+    except UNREADABLE:
+        return None
+    return count if isinstance(count, int) and count > 0 else None
 
 
 def _require_writable(folder: Path) -> None:

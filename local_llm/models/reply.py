@@ -5,12 +5,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+# An answer that is given fewer tokens than it might need, and fewer than this, is not worth asking for.
+LEAST_ANSWER = 512
 Message = dict[str, str]
 """``{"role": "system", "user" or "assistant", "content": text}``"""
 
 
 class ModelError(RuntimeError):
     """Tells why there is no reply (no model, no memory, no server, ...) and what to do about it."""
+
+
+class PromptTooLong(ModelError):
+    """Says that a prompt leaves the model too little of its context for an answer; nothing was asked."""
 
 
 @dataclass(frozen=True)
@@ -77,3 +83,28 @@ class Backend(Protocol):
             ModelError: while iterating, after the replies that did arrive
         """
         ...
+
+
+def answer_room(wanted: int, prompt_tokens: int, context: float, model: str, about: str = "") -> int:
+    """Returns how many tokens an answer may have: all that are wanted, or what a prompt leaves of the model's context.
+
+    Raises:
+        PromptTooLong: it leaves fewer than are wanted, and fewer than LEAST_ANSWER
+
+    Example:
+        >>> answer_room(8192, 30_000, 32_768, "Qwen/Qwen3-8B")
+        2768
+    """
+    room = context - prompt_tokens
+    if room < min(wanted, LEAST_ANSWER):
+        raise PromptTooLong(
+            f"the prompt has {about}{prompt_tokens:,} tokens, and {model} takes {context:,}, its answer among them: take a "
+            "model with a longer context (a server may have been started with less than its model takes)"
+        )
+    return int(min(wanted, room))
+
+
+def count_tokens(backend: Backend | None, text: str) -> int | None:
+    """Returns how many tokens a text has for a backend's model; None where it has no ``count_tokens``, or cannot tell."""
+    count = getattr(backend, "count_tokens", None)
+    return count(text) if count else None

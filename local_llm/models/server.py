@@ -1,20 +1,27 @@
 """Server: a model behind an OpenAI-compatible server (vLLM, Ollama, llama.cpp, LM Studio, ...)."""
 
+import functools
 import http.client
 import json
+import sys
 import time
 import urllib.error
 import urllib.request
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from local_llm.models.reply import Message, ModelError, Reply, Sampling
+from local_llm.models.reply import Message, ModelError, Reply, Sampling, answer_room
 
 TRANSIENT = {429, 500, 502, 503, 504}
 # What reading an answer that is no chat completion ends in.
 NONSENSE = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
 # Servers answer with whole web pages.
 EXCERPT = 300
+# Of text, no tokenizer makes fewer tokens than one of so many characters.
+MOST_CHARACTERS_PER_TOKEN = 5
+# Tokens that a chat template may add to a prompt.
+SPARE = 128
 # What is left out of a request that is refused, the most dispensable first.
 EXTRAS = ("chat_template_kwargs", "response_format")
 
@@ -25,6 +32,9 @@ class Server:
     Nothing that a server promises is relied on. Replies that it leaves out, or sends empty beside others, are asked for again.
     Where it refuses a request, it is asked for one reply at a time; if it refuses again, without the switch for thinking; at
     last without the schema. A server that wants ``max_completion_tokens`` in place of ``max_tokens``, and says so, gets it.
+
+    Where it says how much context it has (llama.cpp, vLLM), a prompt that is too long is not sent. Others cut it silently; if
+    a server counts far fewer tokens than were sent, a warning says so.
 
     Args:
         base_url: "http://localhost:11434/v1", or all of the address where it does not end in /v1/chat/completions
@@ -57,6 +67,7 @@ class Server:
         self._base = base if base.endswith("/v1") or base != base_url.rstrip("/") else f"{base}/v1"
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self.model = model or self._only_model()
+        self._counts = True  # until it turns out that it does not
 
     def ask(
         self, messages: list[Message], n: int, sampling: Sampling, schema: dict | None = None, first: int = 0
@@ -64,17 +75,27 @@ class Server:
         """Yields n replies; those of one request share its tokens and seconds evenly, so that sums are right.
 
         Raises:
+            PromptTooLong: see ``answer_room``
             ModelError: the server is down, too slow, refuses or answers nonsense; the replies before were yielded
         """
+        text = "\n".join(message["content"] for message in messages)
+        counted = self.count_tokens(text)
+        tokens = counted or len(text) // MOST_CHARACTERS_PER_TOKEN
+        most = sampling.max_new_tokens + sampling.thinking
+        if (context := self._context) is not None:
+            about = "" if counted else "at least "
+            room = answer_room(most, tokens + (SPARE if counted else 0), context, self.model, about)
+            most = room if counted else most
         common: dict[str, Any] = {"model": self.model, "messages": messages}
         common |= {"temperature": sampling.temperature, "top_p": sampling.top_p}
-        common["max_tokens"] = sampling.max_new_tokens + sampling.thinking
+        common["max_tokens"] = most
         common["chat_template_kwargs"] = {"enable_thinking": sampling.thinking > 0}
         if schema is not None:
             common["response_format"] = {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}
         done, at_once = 0, n
         while done < n:
             count, start = min(at_once, n - done), time.perf_counter()
+            _say(f"waiting for {count} of {n} replies of {self.model} at {self.base_url}")
             several = {"n": count} if count > 1 else {}
             try:
                 completion = self._complete({**common, **several, "seed": sampling.seed_for(first + done)})
@@ -90,6 +111,7 @@ class Server:
                 continue
             seconds = time.perf_counter() - start
             texts, usage = self._read(completion)
+            _warn_of_a_cut(usage.get("prompt_tokens"), tokens, self.base_url)
             texts = texts[:count]
             for i, (text, finish_reason) in enumerate(texts):
                 prompt, reply = (_share(usage, name, i, len(texts)) for name in ("prompt_tokens", "completion_tokens"))
@@ -97,6 +119,37 @@ class Server:
                     reply = None  # llama.cpp counts the tokens of one of them
                 yield Reply(text, finish_reason, prompt, reply, seconds / len(texts))
             done += len(texts)
+
+    def count_tokens(self, text: str) -> int | None:
+        """Returns how many tokens a text has by the server's /tokenize (llama.cpp, vLLM); None if it has none."""
+        if not self._counts:
+            return None
+        # llama.cpp reads content, vLLM prompt.
+        answer = self._json("/tokenize", {"model": self.model, "content": text, "prompt": text})
+        tokens = answer.get("tokens") if isinstance(answer, dict) else None
+        count = len(tokens) if isinstance(tokens, list) else 0
+        self._counts = count > 0
+        return count or None
+
+    @functools.cached_property
+    def _context(self) -> int | None:
+        """Returns how many tokens the server takes, prompt and answer together; None if it does not say."""
+        listed = _find(self._json("/v1/models"), "data")
+        listed = [model for model in listed if _find(model, "id") == self.model] if isinstance(listed, list) else []
+        found = [_find(model, *path) for model in listed for path in (("max_model_len",), ("meta", "n_ctx_train"))]
+        found.append(_find(self._json("/props"), "default_generation_settings", "n_ctx"))
+        return min((count for count in found if isinstance(count, int) and count > 0), default=None)
+
+    def _json(self, path: str, body: Any = None) -> Any:
+        """Returns what the server says beside its OpenAI-compatible addresses; None if it says nothing there."""
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": "application/json", **self._headers}
+        request = urllib.request.Request(self._base.removesuffix("/v1") + path, data, headers)
+        try:
+            with urllib.request.urlopen(request, timeout=min(self.timeout, 30)) as response:
+                return json.load(response)
+        except (OSError, http.client.HTTPException, ValueError, RecursionError):
+            return None
 
     def _read(self, completion: Any) -> tuple[list[tuple[str, str]], Any]:
         """Returns the texts of a completion with their finish reasons, and its count of tokens."""
@@ -118,7 +171,9 @@ class Server:
         problem = ""
         for attempt in range(self.retries + 1):
             if attempt:
-                time.sleep(self.backoff * 2 ** (attempt - 1))
+                wait = self.backoff * 2 ** (attempt - 1)
+                _say(f"{problem.strip()}; again in {wait:g} s")
+                time.sleep(wait)
             request = urllib.request.Request(f"{self._base}/chat/completions", json.dumps(body).encode(), headers)
             try:
                 with urllib.request.urlopen(request, timeout=self.timeout) as response:
@@ -163,6 +218,26 @@ class Server:
 
 class _RefusedError(ModelError):
     """The server does not serve the request as it is."""
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _find(value: Any, *names: str) -> Any:
+    """Returns what stands under a name, in what stands under the one before; None if there is no such thing."""
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def _warn_of_a_cut(prompt_tokens: Any, least: int, base_url: str) -> None:
+    if isinstance(prompt_tokens, int) and 0 < prompt_tokens < 0.8 * least:
+        warnings.warn(
+            f"{base_url} read {prompt_tokens:,} tokens of a prompt of at least {least:,}: it cuts what is too long for its "
+            "context, and the reply is to the rest; start it with more (Ollama: OLLAMA_CONTEXT_LENGTH)",
+            stacklevel=3,
+        )
 
 
 def _reply(choice: Any) -> tuple[str, str] | None:

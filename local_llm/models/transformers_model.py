@@ -1,17 +1,18 @@
 """TransformersModel: an open-weight model that runs on this machine, through transformers."""
 
+import gc
 import importlib.util
 import math
 import os
 import re
-import sys
-import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
-from local_llm.models.reply import Message, ModelError, Reply, Sampling
+from local_llm.models.reply import Message, ModelError, Reply, Sampling, answer_room
+from local_llm.models.rows import Rows
 
 Quantization = Literal["4bit", "8bit"]
 # Gigabytes of GPU memory, model, quantization: the first row that fits is the default.
@@ -21,6 +22,7 @@ DEFAULT_MODELS: list[tuple[int, str, Quantization | None]] = [
     (8, "Qwen/Qwen3.5-9B", "4bit"),
     (0, "Qwen/Qwen2.5-Coder-1.5B-Instruct", None),
 ]
+MOST_PROBABLE = {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
 OUT_OF_MEMORY = re.compile("out of memory|not enough memory|can't allocate memory|enough GPU RAM", re.IGNORECASE)
 LESS_MEMORY = "take a smaller model, --quantization 4bit, or fewer and shorter candidates"
 
@@ -28,8 +30,9 @@ LESS_MEMORY = "take a smaller model, --quantization 4bit, or fewer and shorter c
 class TransformersModel:
     """Draws replies from an open-weight model on this machine.
 
-    They are drawn as one batch, in halves of it where memory runs out. The same seed gives the same replies on the same
-    machine and batch only: record them (``Recorded``) to have them again. Code that comes with a model is never run.
+    They are drawn as one batch, in halves of it where memory runs out, and come as they end. The same seed gives the same
+    replies on the same machine and batch only: record them (``Recorded``) to have them again. Code that comes with a model is
+    never run.
 
     Thinking is up to the chat template (``enable_thinking``). When its budget is spent, ``</think>`` is forced if that is a
     token of the model; if not, only thoughts and answer together are bounded.
@@ -91,66 +94,82 @@ class TransformersModel:
     def ask(
         self, messages: list[Message], n: int, sampling: Sampling, schema: dict | None = None, first: int = 0
     ) -> Iterator[Reply]:
-        """Yields n replies, a batch at a time.
+        """Yields n replies, drawn a batch at a time.
 
         Raises:
-            ModelError: the prompt is too long, or memory runs out at a single reply
+            PromptTooLong: see ``answer_room``
+            ModelError: memory runs out at a single reply
         """
         done, batch = 0, n if sampling.temperature > 0 else 1
         while done < n:
-            batch, replies = min(batch, n - done), []
+            batch, fits = min(batch, n - done), False
             try:
-                replies = self._generate(messages, batch, sampling, schema, first + done)
+                for reply in self._generate(messages, batch, sampling, schema, first + done):
+                    done += 1
+                    yield reply
+                fits = True
             except (MemoryError, RuntimeError) as error:
                 if not _is_out_of_memory(error):
                     raise
-            yield from replies
-            done += len(replies)
             # Out here, because the exception kept alive what filled the memory.
-            if not replies:
+            if not fits:
                 if batch == 1:
                     raise ModelError(f"{self.model} runs out of memory at a single reply: {LESS_MEMORY}")
                 batch = math.ceil(batch / 2)
+                gc.collect()
                 _libraries()[0].cuda.empty_cache()
 
-    def _generate(self, messages: list[Message], rows: int, sampling: Sampling, schema: dict | None, index: int) -> list[Reply]:
+    def count_tokens(self, text: str) -> int:
+        """Returns how many tokens a text has."""
+        return len(self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
+
+    def _generate(
+        self, messages: list[Message], rows: int, sampling: Sampling, schema: dict | None, index: int
+    ) -> Iterator[Reply]:
+        """Yields the replies of one batch, each when it ends: those that are short first."""
         thinking = sampling.thinking if schema is None else 0
         inputs = self._encode(messages, thinking > 0)
         prompt_tokens = inputs["input_ids"].shape[1]
-        room = getattr(self._text_config, "max_position_embeddings", math.inf) - prompt_tokens
-        if room < 1:
-            raise ModelError(f"the prompt has {prompt_tokens} tokens, more than {self.model} takes: take another model")
-        if sampling.temperature > 0:
-            draw = {"do_sample": True, "temperature": sampling.temperature, "top_p": sampling.top_p}
-        else:
-            draw = {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
+        context = getattr(self._text_config, "max_position_embeddings", math.inf)
+        most = answer_room(sampling.max_new_tokens + thinking, prompt_tokens, context, self.model)
+        draw = {"do_sample": True, "temperature": sampling.temperature, "top_p": sampling.top_p}
         processors = [self._end_of_thinking(prompt_tokens + thinking)] if thinking else []
         if schema is not None:
             processors = self._within(schema, rows, prompt_tokens)
-        start = time.perf_counter()
+        batch = Rows(rows, prompt_tokens, self._ends)
+        inputs = self._read(inputs, rows)
         _libraries()[0].manual_seed(sampling.seed_for(index))
-        output = self._model.generate(
+        generate = partial(
+            self._model.generate,
             **inputs,
-            **draw,
-            num_return_sequences=rows,
-            max_new_tokens=min(sampling.max_new_tokens + thinking, room),
+            **(draw if sampling.temperature > 0 else MOST_PROBABLE),
+            max_new_tokens=most,
             eos_token_id=self._ends or None,
             pad_token_id=self._pad,
             logits_processor=processors,
-            stopping_criteria=[_progress(start, rows, prompt_tokens)],
+            stopping_criteria=[batch],
         )
-        seconds = time.perf_counter() - start
-        drawn = []
-        for ids in output[:, prompt_tokens:].tolist():
-            # What follows the first end is padding.
-            end = next((i for i, token in enumerate(ids) if token in self._ends), None)
+        for ids, seconds in batch.drawn(generate):
+            is_whole = ids[-1] in self._ends
             # Where <think> and </think> are special tokens, they must stay, to tell thoughts from answer.
             settings = {"skip_special_tokens": not thinking, "clean_up_tokenization_spaces": False}
-            text = self._tokenizer.decode(ids[:end], **settings)
-            tokens, finish_reason = (len(ids), "length") if end is None else (end + 1, "stop")
-            drawn.append(Reply(text, finish_reason, prompt_tokens, tokens, seconds / rows))
-        _show(sum(reply.reply_tokens for reply in drawn), rows, seconds, end="\n")
-        return drawn
+            text = self._tokenizer.decode(ids[:-1] if is_whole else ids, **settings)
+            yield Reply(text, "stop" if is_whole else "length", prompt_tokens, len(ids), seconds)
+
+    def _read(self, inputs: dict[str, Any], rows: int) -> dict[str, Any]:
+        """Returns the inputs of so many rows alike, all but whose last token the model has read, once for all of them."""
+        alike = {name: values.expand(rows, -1) for name, values in inputs.items()}
+        before = {name: values[:, :-1] for name, values in inputs.items()}
+        if rows == 1 or before["input_ids"].shape[1] == 0:
+            return alike
+        settings = {"pad_token_id": self._pad, "return_dict_in_generate": True, "cache_implementation": None}
+        read = self._model.generate(**before, **MOST_PROBABLE, max_new_tokens=1, **settings)
+        name = "cache" if hasattr(read, "cache") else "past_key_values"  # as it was called before
+        cache: Any = getattr(read, name, None)
+        if not hasattr(cache, "reorder_cache"):
+            return alike
+        cache.reorder_cache(_libraries()[0].zeros(rows, dtype=int))
+        return {**alike, name: cache, "cache_implementation": None}
 
     def _encode(self, messages: list[Message], thinking: bool) -> dict[str, Any]:
         """Returns the prompt's tokens: through the model's chat template or, if it has none, as they stand."""
@@ -242,22 +261,3 @@ def _cannot_load(model: str, error: Exception) -> str:
     elif os.path.isabs(model) or model.startswith((".", "~")) or model.count("/") > 1 or "\\" in model:
         advice = "There is no such folder."
     return f"cannot load {model}: {type(error).__name__}: {' '.join(str(error).split())[:300]}\n{advice}"
-
-
-def _progress(start: float, rows: int, prompt_tokens: int) -> Callable:
-    """Returns a stopping criterion that never stops, but shows on a terminal how fast tokens come."""
-    shown = start
-
-    def criterion(input_ids: Any, scores: Any, **_: Any) -> bool:
-        nonlocal shown
-        if sys.stderr.isatty() and (now := time.perf_counter()) - shown > 0.5:
-            shown = now
-            _show((input_ids.shape[1] - prompt_tokens) * rows, rows, now - start, end="")
-        return False
-
-    return criterion
-
-
-def _show(tokens: int, rows: int, seconds: float, end: str) -> None:
-    line = f"{rows} replies, {tokens} tokens, {seconds:.1f} s, {tokens / seconds:.1f} tokens/s"
-    print(("\r" if sys.stderr.isatty() else "") + line, end=end, file=sys.stderr, flush=True)

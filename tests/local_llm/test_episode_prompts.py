@@ -70,6 +70,25 @@ def test_more_budget_shows_more(trajectories, env):
     assert 5 < few < many <= 400
 
 
+class Digits:
+    """A model with a token for each character."""
+
+    model, revision = "digits", None
+
+    def count_tokens(self, text):
+        return len(text)
+
+
+def test_a_budget_is_in_tokens_of_the_model_where_they_can_be_counted(trajectories, env):
+    texts = [
+        Episodes(trajectories, env, Settings(2, 2, 3000), backend).states_prompt().partition("# Episodes of the agent\n")[2]
+        for backend in (None, Digits())
+    ]
+    by_estimate, by_tokens = (len(text.partition("\n\n# Task")[0]) for text in texts)
+    assert 6000 < by_estimate <= 9000 + 100
+    assert 2000 < by_tokens <= 3000 + 100
+
+
 @pytest.fixture
 def corridor(tmp_path, monkeypatch):
     """Episodes of random actions in a corridor with facts of its own, and the corridor."""

@@ -38,7 +38,7 @@ from local_llm import find_critical_states as command
 from local_llm.episode_prompts import Episodes
 from local_llm.find_critical_states import find_critical_states, main
 from local_llm.models.recorded import Recorded
-from local_llm.models.reply import ModelError, Sampling
+from local_llm.models.reply import ModelError, PromptTooLong, Sampling
 from local_llm.render import fill_file
 from local_llm.reply_text import ExtractionError
 from local_llm.trial import Trial
@@ -317,6 +317,25 @@ class TestCommand:
         with pytest.raises(SystemExit, match="2"):
             main(arguments)
         assert message in capsys.readouterr().err
+
+    def test_a_prompt_that_is_too_long_names_what_shortens_it(self, saved, monkeypatch, capsys):
+        assert self.run(monkeypatch, Scripted(PromptTooLong("the prompt has 9,000 tokens, and it takes 8,192"))) == 1
+        error = capsys.readouterr().err
+        assert error.startswith("find_critical_states: error: the prompt has 9,000 tokens, and it takes 8,192\n")
+        assert all(option in error for option in ("--token-budget", "--episodes", "--max-new-tokens"))
+
+    def test_a_prompt_that_was_looked_at_gives_way_to_one_by_the_tokens_of_the_model(self, saved, monkeypatch):
+        class Counting(Scripted):
+            def count_tokens(self, text):
+                return len(text) // 2
+
+        arguments = ["--trajectories", "trajectories.npz", *OPTIONS, "--output", "out"]
+        assert main([*arguments, "--prompts-only"]) == 0
+        looked_at = (saved.parent / "out" / "prompt-states.txt").read_text()
+        backend = Counting(*GOOD)
+        assert self.run(monkeypatch, backend, "--output", "out") == 0
+        assert len(backend.prompts[0]) < len(looked_at)
+        assert (saved.parent / "out" / "prompt-states.txt").read_text() == backend.prompts[0]
 
     def test_another_output_is_left_alone(self, saved, monkeypatch, capsys):
         assert self.run(monkeypatch, Scripted(*GOOD), "--output", "out") == 0

@@ -105,6 +105,16 @@ def test_an_answer_without_one_usable_entry_goes_back_with_the_reasons(trajector
     assert facts(tmp_path)["refused"] == []
 
 
+def test_the_example_of_the_task_is_no_answer(trajectories, env, tmp_path):
+    """A weak model copies it word for word, and it names a state that is there."""
+    copied = answer("critical_states", entry(0, 37, rationale="Why the action matters here, and what went wrong or right."))
+    action = answer("actions", entry(*PLACES[0], reasoning="What happens here, and what the action must do.", action=[0.8]))
+    texts = [copied, STATES, action, ACTIONS, REWARDS, CODE]
+    _, backend = find(trajectories, env, tmp_path, *texts)
+    for asked in (backend.prompts[1], backend.prompts[3]):
+        assert "None of your entries can be used: it repeats the example of the task" in asked
+
+
 def test_after_two_retries_it_ends_and_every_reply_is_kept(trajectories, env, tmp_path):
     with pytest.raises(ExtractionError, match='No JSON object has the key "actions"'):
         find(trajectories, env, tmp_path, STATES, "a", "b", "c")

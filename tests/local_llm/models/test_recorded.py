@@ -109,6 +109,44 @@ class TestAuto:
         assert list(tmp_path.iterdir()) == []
 
 
+class TestTokens:
+    """Prompts are made to a measure of tokens, so that what was counted is recorded with the replies."""
+
+    class Counting(Echo):
+        def count_tokens(self, text):
+            self.asked.append(text)
+            return len(text)
+
+    def test_nothing_is_counted_twice(self, tmp_path):
+        backend = self.Counting()
+        assert [Recorded(backend, tmp_path).count_tokens(text) for text in ("four", "four", "three")] == [4, 4, 5]
+        assert backend.asked == ["four", "three"]
+        assert Recorded(self.Counting("other"), tmp_path).count_tokens("four") == 4
+
+    def test_a_replay_counts_as_was_counted_then(self, tmp_path):
+        Recorded(self.Counting(), tmp_path).count_tokens("four")
+        assert Recorded(None, tmp_path).count_tokens("four") == 4
+        assert Recorded(None, tmp_path).count_tokens("three") is None
+
+    def test_a_backend_that_cannot_count(self, tmp_path):
+        assert Recorded(Echo(), tmp_path).count_tokens("four") is None
+        assert list(tmp_path.iterdir()) == []
+
+    @pytest.mark.parametrize("nonsense", ["{", "[]", '{"tokens": 3}', '{"tokens": -4, "text_sha256": "%s"}'])
+    def test_a_file_that_holds_no_count_is_passed_over(self, tmp_path, nonsense):
+        Recorded(self.Counting(), tmp_path).count_tokens("four")
+        (path,) = tmp_path.iterdir()
+        path.write_text(nonsense.replace("%s", hashlib.sha256(b"four").hexdigest()))
+        assert Recorded(None, tmp_path).count_tokens("four") is None
+        assert Recorded(self.Counting(), tmp_path).count_tokens("four") == 4
+
+    def test_off_neither_reads_nor_writes(self, tmp_path):
+        backend = self.Counting()
+        assert [Recorded(backend, tmp_path / "missing", "off").count_tokens("four") for _ in range(2)] == [4, 4]
+        assert backend.asked == ["four"] * 2
+        assert not (tmp_path / "missing").exists()
+
+
 class TestFile:
     def test_it_holds_the_request_the_reply_and_the_versions_as_json(self, folder):
         path = min(folder.iterdir(), key=lambda path: json.loads(path.read_text())["request"]["index"])

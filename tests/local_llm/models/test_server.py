@@ -4,12 +4,13 @@ import json
 import socket
 import threading
 import time
+import warnings
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from local_llm.models.recorded import Recorded
-from local_llm.models.reply import ModelError, Sampling
+from local_llm.models.reply import ModelError, PromptTooLong, Sampling
 from local_llm.models.server import EXTRAS, Server
 
 MESSAGES = [{"role": "user", "content": "hello"}]
@@ -46,11 +47,17 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self):
         self.server.seen.append((self.path, self.headers, None))
-        self.answer(200, json.dumps({"data": [{"id": name} for name in self.server.models]}).encode())
+        told = {"/v1/models": {"data": [{"id": name, **self.server.facts} for name in self.server.models]}}
+        told |= {"/props": self.server.props} if self.server.props else {}
+        self.answer(200 if self.path in told else 404, json.dumps(told.get(self.path)).encode())
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.seen.append((self.path, self.headers, body))
+        if self.path == "/tokenize":
+            tokens = [*range(len(body["content"]) // 2)]  # of two characters each
+            self.answer(200 if self.server.tokenizes else 404, json.dumps({"tokens": tokens}).encode())
+            return
         steps = self.server.script
         step = steps.pop(0) if len(steps) > 1 else steps[0]
         if step == "break off":
@@ -75,6 +82,7 @@ class Handler(BaseHTTPRequestHandler):
 def server():
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.seen, server.models, server.script, server.over = [], ["tiny"], [generous], threading.Event()
+    server.facts, server.props, server.tokenizes = {}, None, False
     server.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield server
@@ -89,7 +97,8 @@ def ask(server, n=1, sampling=None, schema=None, **settings):
 
 
 def posts(server):
-    return [body for _, _, body in server.seen if body]
+    """The bodies of what asked for replies."""
+    return [body for path, _, body in server.seen if path.endswith("chat/completions")]
 
 
 class TestRequest:
@@ -98,7 +107,7 @@ class TestRequest:
         replies = ask(server, 3, sampling)
         assert [reply.text for reply in replies] == ["seed 3000, 0", "seed 3000, 1", "seed 3000, 2"]
         (body,) = posts(server)
-        assert server.seen[0][0] == "/v1/chat/completions"
+        assert server.seen[-1][0] == "/v1/chat/completions"
         sent = {
             "model": "tiny",
             "n": 3,
@@ -122,6 +131,19 @@ class TestRequest:
         server.script = [stingy]
         assert [reply.text for reply in ask(server, 3)] == ["seed 3000", "seed 3001", "seed 3002"]
         assert [body.get("n", 1) for body in posts(server)] == [3, 2, 1]
+
+    def test_what_is_waited_for_is_said_before_it_comes(self, server, capsys):
+        said = []
+
+        def answered(body):
+            said.append(capsys.readouterr().err)
+            return stingy(body)
+
+        server.script = [503, answered, answered]
+        ask(server, 2)
+        waiting = f"waiting for {{}} of 2 replies of tiny at {server.url}\n"
+        again = f'{server.url} answered 503: {{"error": {{"message": "not today"}}}}; again in 0.01 s\n'
+        assert said == [waiting.format(2) + again, waiting.format(1)]
 
     def test_later_replies_of_a_series_have_later_seeds(self, server):
         (reply,) = Server(server.url, "tiny").ask(MESSAGES, 1, Sampling(seed=3), first=4)
@@ -186,7 +208,7 @@ class TestKey:
         monkeypatch.setenv("HF_TOKEN", "hf_private")
         ask(server)
         Server(server.url)
-        assert [headers.get("Authorization", "") for _, headers, _ in server.seen] == ["", ""]
+        assert {headers.get("Authorization", "") for _, headers, _ in server.seen} == {""}
 
     def test_it_is_recorded_nowhere(self, server, tmp_path):
         list(Recorded(Server(server.url, "tiny", api_key="secret"), tmp_path).ask(MESSAGES, 1, Sampling()))
@@ -215,6 +237,70 @@ class TestModelName:
     def test_no_url(self):
         with pytest.raises(ModelError, match="starts with http"):
             Server("localhost:11434", "tiny")
+
+
+LLAMA_CPP = {"facts": {"meta": {"n_ctx_train": 8192}}, "props": {"default_generation_settings": {"n_ctx": 4096}}}
+
+
+class TestContext:
+    """A server tells how much it takes, and counts tokens, each in its own way, or not at all."""
+
+    @pytest.fixture(params=[LLAMA_CPP, {"facts": {"max_model_len": 4096}}], ids=["llama.cpp", "vLLM"])
+    def small(self, server, request):
+        vars(server).update(request.param, tokenizes=True)
+        return server
+
+    def test_a_prompt_that_is_too_long_is_not_sent(self, small):
+        messages = [{"role": "user", "content": "x" * 8000}]
+        with pytest.raises(PromptTooLong, match=r"the prompt has 4,128 tokens, and tiny takes 4,096"):
+            list(Server(small.url, "tiny").ask(messages, 1, Sampling()))
+        assert posts(small) == []
+
+    def test_an_answer_has_the_room_that_the_prompt_leaves(self, small):
+        small.script = [lambda body: completion(choice("a"), prompt_tokens=3010)]
+        messages = [{"role": "user", "content": "x" * 6000}]
+        list(Server(small.url, "tiny").ask(messages, 1, Sampling()))
+        list(Server(small.url, "tiny").ask(messages, 1, Sampling(max_new_tokens=100)))
+        assert [body["max_tokens"] for body in posts(small)] == [4096 - 3000 - 128, 100]
+
+    def test_where_none_counts_only_what_is_surely_too_long_is_refused(self, small):
+        small.tokenizes, small.script = False, [lambda body: completion(choice("a"), prompt_tokens=3010)]
+        for characters in (15_000, 18_000):
+            client = Server(small.url, "tiny")
+            messages = [{"role": "user", "content": "x" * characters}]
+            if characters > 16_000:
+                with pytest.raises(PromptTooLong, match="has at least 3,600 tokens"):
+                    list(client.ask(messages, 1, Sampling()))
+            else:
+                list(client.ask(messages, 1, Sampling()))
+        (body,) = posts(small)
+        assert body["max_tokens"] == Sampling().max_new_tokens
+
+    @pytest.mark.parametrize(
+        "facts", [{"max_model_len": "4096"}, {"meta": [1]}, {"max_model_len": None, "meta": None}], ids=str
+    )
+    def test_nonsense_about_it_is_passed_over(self, server, facts):
+        server.facts = facts
+        assert len(ask(server)) == 1
+
+    def test_tokens_are_counted_by_the_server(self, server):
+        server.tokenizes = True
+        client = Server(server.url, "tiny")
+        assert client.count_tokens("12345678") == 4
+        server.tokenizes = False
+        assert [client.count_tokens("12345678") for _ in range(2)] == [None, None]
+        assert [path for path, _, _ in server.seen] == ["/tokenize"] * 2  # a third time would be in vain
+
+    @pytest.mark.parametrize(("read", "is_cut"), [(2048, True), (4000, False), (None, False)])
+    def test_a_prompt_that_is_cut_in_silence_is_warned_of(self, server, read, is_cut):
+        server.script = [lambda body: completion(choice("a"), prompt_tokens=read)]
+        client, messages = Server(server.url, "tiny"), [{"role": "user", "content": "x" * 20_000}]
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            list(client.ask(messages, 1, Sampling()))
+        assert [f"read {read:,} tokens of a prompt of at least 4,000" in str(warning.message) for warning in caught] == [
+            True
+        ] * is_cut
 
 
 NONSENSE = [

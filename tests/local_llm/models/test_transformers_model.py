@@ -11,7 +11,8 @@ import torch
 import transformers
 from huggingface_hub import constants
 
-from local_llm.models.reply import ModelError, Sampling
+from local_llm.models.recorded import Recorded
+from local_llm.models.reply import ModelError, PromptTooLong, Sampling
 from local_llm.models.transformers_model import DEFAULT_MODELS, TransformersModel, default_model
 
 PROMPT = "Write a policy for Pendulum."
@@ -47,6 +48,10 @@ def texts(model, n=4, sampling=SAMPLING, **kwargs):
     return [reply.text for reply in model.ask(MESSAGES, n, sampling, **kwargs)]
 
 
+def _expanded(inputs, rows):
+    return {name: values.expand(rows, -1) for name, values in inputs.items()}
+
+
 class TestReplies:
     def test_many_replies_come_out_and_each_was_taught(self, model, folder):
         replies = list(model.ask(MESSAGES, 24, SAMPLING))
@@ -65,6 +70,24 @@ class TestReplies:
         assert texts(model, 8) != texts(model, 8, Sampling(max_new_tokens=60, seed=1))
         assert texts(model, 8) != texts(model, 8, first=8)
 
+    @pytest.mark.parametrize("temperature", [0.0, 1.0])
+    def test_the_prompt_is_read_once_for_all_rows_which_are_what_they_would_be(self, model, monkeypatch, temperature):
+        sampling, read = Sampling(temperature, max_new_tokens=60, seed=5), []
+        forward = transformers.Qwen3ForCausalLM.forward
+
+        def counted(self, input_ids=None, **kwargs):
+            read.append(tuple(input_ids.shape))
+            return forward(self, input_ids=input_ids, **kwargs)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(TransformersModel, "_read", lambda self, inputs, rows: _expanded(inputs, rows))
+            each = sorted(texts(model, 8, sampling))
+        monkeypatch.setattr(transformers.Qwen3ForCausalLM, "forward", counted)
+        assert sorted(texts(model, 8, sampling)) == each
+        if temperature:
+            assert [shape for shape in read if shape[1] > 1] == [(1, model._encode(MESSAGES, False)["input_ids"].shape[1] - 1)]
+            assert {shape for shape in read if shape[1] == 1} == {(8, 1)}
+
     def test_temperature_0_takes_the_most_probable_reply(self, model):
         assert len(set(texts(model, 2, Sampling(temperature=0, max_new_tokens=60)))) == 1
 
@@ -74,21 +97,37 @@ class TestReplies:
             assert reply.text
             assert any(whole.startswith(reply.text) for whole in REPLIES)
 
-    def test_the_speed_is_shown(self, model, capsys):
+    def test_a_reply_is_recorded_when_it_ends(self, model, tmp_path, monkeypatch):
+        def generate(self, *, stopping_criteria=(), **kwargs):
+            def killed(input_ids, scores, **_):
+                if (input_ids[:, -1] == self.generation_config.eos_token_id).any():
+                    raise RuntimeError("killed")
+                return False
+
+            criteria = [*stopping_criteria, killed] if stopping_criteria else None
+            return transformers.GenerationMixin.generate(self, stopping_criteria=criteria, **kwargs)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(transformers.Qwen3ForCausalLM, "generate", generate)
+            with pytest.raises(RuntimeError, match="killed"):
+                list(Recorded(model, tmp_path).ask(MESSAGES, 8, SAMPLING))
+        count = len(list(tmp_path.iterdir()))
+        assert 0 < count < 8
+        replies = list(Recorded(model, tmp_path).ask(MESSAGES, 8, SAMPLING))
+        assert [reply.replayed for reply in replies] == [True] * count + [False] * (8 - count)
+        assert {reply.text for reply in replies} <= set(REPLIES)
+
+    def test_the_replies_of_a_batch_come_as_they_end(self, model):
+        counts = [reply.reply_tokens for reply in model.ask(MESSAGES, 8, SAMPLING)]
+        assert counts == sorted(counts)
+        assert len(set(counts)) > 1
+
+    def test_a_batch_says_what_it_does(self, model, capsys):
         texts(model, 2)
         out, err = capsys.readouterr()
-        assert re.fullmatch(r"2 replies, \d+ tokens, \d+\.\d s, \d+\.\d tokens/s\n", err)
+        said = r"reading the prompt of \d+ tokens\n2 replies, \d+ tokens, \d+\.\d s, \d+\.\d tokens/s\n"
+        assert re.fullmatch(said, err)
         assert out == ""
-
-    def test_a_terminal_shows_it_on_the_way(self, model, capsys, monkeypatch):
-        clock = iter(range(1000))
-        monkeypatch.setattr("local_llm.models.transformers_model.time.perf_counter", lambda: float(next(clock)))
-        monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-        texts(model, 2)
-        *on_the_way, _ = capsys.readouterr().err.split("\r")[1:]
-        counts = [int(re.match(r"2 replies, (\d+) tokens", line)[1]) for line in on_the_way]
-        assert counts == [2 * step for step in range(1, len(counts) + 1)]
-        assert len(counts) > 5
 
     def test_a_model_without_a_chat_template_or_padding_gets_the_plain_text(self, folder, tmp_path):
         plain = shutil.copytree(folder, tmp_path / "plain")
@@ -123,9 +162,13 @@ class TestReplies:
         with pytest.raises(ModelError, match="roles must alternate"):
             texts(TransformersModel(str(strict)))
 
-    def test_a_prompt_beyond_the_context_is_an_error(self, model):
-        with pytest.raises(ModelError, match=r"the prompt has .* tokens, more than"):
-            list(model.ask([{"role": "user", "content": "x y z " * 3000}], 1, SAMPLING))
+    def test_a_prompt_that_leaves_no_room_for_an_answer_is_an_error(self, model):
+        around = model._encode(MESSAGES, False)["input_ids"].shape[1] - model.count_tokens(PROMPT)
+        messages = [{"role": "user", "content": "x" * (4096 - around - 40)}]
+        with pytest.raises(PromptTooLong, match=r"the prompt has 4,056 tokens, and .* takes 4,096, its answer among them"):
+            list(model.ask(messages, 1, SAMPLING))
+        (reply,) = model.ask(messages, 1, Sampling(max_new_tokens=40))
+        assert reply.reply_tokens <= 40
 
 
 class TestThinking:
@@ -187,11 +230,12 @@ def out_of_memory(most):
     """Returns a generate that fails above a number of rows, as a full GPU would, and the rows it was asked for."""
     rows = []
 
-    def generate(self, *, num_return_sequences, **kwargs):
-        rows.append(num_return_sequences)
-        if num_return_sequences > most:
-            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
-        return transformers.GenerationMixin.generate(self, num_return_sequences=num_return_sequences, **kwargs)
+    def generate(self, *, input_ids, **kwargs):
+        if "stopping_criteria" in kwargs:  # not where a prompt is read
+            rows.append(len(input_ids))
+            if rows[-1] > most:
+                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
+        return transformers.GenerationMixin.generate(self, input_ids=input_ids, **kwargs)
 
     return generate, rows
 
