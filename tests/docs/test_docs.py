@@ -105,11 +105,12 @@ def test_the_tables_of_results_are_those_of_the_comparisons():
     assert rows_of_intervals(ROOT / "docs" / "ultra.md") == expected
 
 
-def test_every_interval_of_the_evidence_is_in_the_table_of_a_comparison():
+@pytest.mark.parametrize("page", [README, ROOT / "benchmarks" / "EVIDENCE.md"], ids=lambda page: page.name)
+def test_every_interval_is_in_the_table_of_a_comparison(page):
     cells = "".join(text(path) for path in COMPARISONS.glob("*/table.md"))
-    evidence = re.findall(INTERVAL, text(ROOT / "benchmarks" / "EVIDENCE.md"))
-    assert len(evidence) > 5
-    assert set(evidence) - set(re.findall(rf"(?<=\| ){INTERVAL}(?= \|)", cells)) == set()
+    intervals = re.findall(INTERVAL, text(page))
+    assert len(intervals) > 5
+    assert set(intervals) - set(re.findall(rf"(?<=\| ){INTERVAL}(?= \|)", cells)) == set()
 
 
 # ------------------------------------------------------------------------------------------------------------------- code
