@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
-LINK = re.compile(r'(\]\(|(?:src|href)=")(?!https?:|mailto:|#|/)([^)\s"#]+)')  # of Markdown and of HTML
+LINK = re.compile(r"\]\((?!https?:|mailto:|#|/)([^)\s#]+)")
 ALWAYS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/EVIDENCE.md", "benchmarks/RESULTS.md")
 
 
@@ -29,7 +29,7 @@ def on_files(files: Files, config) -> Files:
             files.append(File(site_path, str(ROOT), config.site_dir, config.use_directory_urls))
         # A reply or a prompt is a document of its own, and no text of ours: what looks like a link in it is left alone.
         if page.endswith(".md") and "/shipped/" not in page:
-            found = (linked(page, link) for _, link in LINK.findall((ROOT / page).read_text("utf-8")))
+            found = (linked(page, link) for link in LINK.findall((ROOT / page).read_text("utf-8")))
             pages += [path for path in found if path not in pages and (ROOT / path).is_file()]
     return files
 
@@ -40,13 +40,8 @@ def on_page_markdown(markdown: str, page, config, files: Files) -> str:
     there = here if page.file.src_dir == str(ROOT) else f"docs/{here}"
 
     def moved(match: re.Match) -> str:
-        target = linked(there, match[2]).removeprefix("docs/")
-        if files.get_file_from_path(target) is None:
-            return match[0]
-        # A link of Markdown is one between sources; in HTML, which MkDocs leaves alone, one between what is built.
-        built = match[1] != "]("
-        base = page.file.dest_uri if built else here
-        aim = files.get_file_from_path(target).dest_uri if built else target  # pyright: ignore[reportOptionalMemberAccess]
-        return match[1] + os.path.relpath(aim, PurePosixPath(base).parent)
+        target = linked(there, match[1]).removeprefix("docs/")
+        is_known = files.get_file_from_path(target) is not None
+        return f"]({os.path.relpath(target, PurePosixPath(here).parent)}" if is_known else match[0]
 
     return markdown if "/shipped/" in here else LINK.sub(moved, markdown)
