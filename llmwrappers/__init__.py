@@ -10,20 +10,18 @@ garbage.
 The info contract: bounds in ``info`` belong to the observation returned in the same tuple; ``executed_action`` belongs to
 the transition just made. It holds for reset and step, and for ``final_obs`` and ``final_info`` under SAME_STEP autoreset.
 
-=========================== =========== ============================ ======================================================
-info key                    in          type                         meaning
-=========================== =========== ============================ ======================================================
-action_low, action_high     reset, step the action space's (float32) native interval of the next action (Box)
-action_mask                 reset, step int8 (n,)                    allowed next actions (Discrete)
-mask_active                 reset, step bool                         the prior shaped that interval
-prior_faults                reset, step int                          faults of the prior so far
-executed_action             step        the action space's (float32) what the environment received; the innermost writer wins
-action_overridden           step        bool                         the LLM's action replaced the agent's
-llm_action                  step        the action space's (float32) what the LLM would do in the state acted in, if critical
-critical                    step        bool                         the state acted in was critical
-critical_entry              step        int                          the entry of the (override's) table that it matched, or -1
-llm_reward                  step        float                        the part of the reward that came from the LLM, scaled
-=========================== =========== ============================ ======================================================
+| info key | in | type | meaning |
+| --- | --- | --- | --- |
+| action_low, action_high | reset, step | the action space's (float32) | native interval of the next action (Box) |
+| action_mask | reset, step | int8 (n,) | allowed next actions (Discrete) |
+| mask_active | reset, step | bool | the prior shaped that interval |
+| prior_faults | reset, step | int | faults of the prior so far |
+| executed_action | step | the action space's (float32) | what the environment received; the innermost writer wins |
+| action_overridden | step | bool | the LLM's action replaced the agent's |
+| llm_action | step | the action space's (float32) | what the LLM would do in the state acted in, if critical |
+| critical | step | bool | the state acted in was critical |
+| critical_entry | step | int | the entry of the (override's) table that it matched, or -1 |
+| llm_reward | step | float | the part of the reward that came from the LLM, scaled |
 """
 
 import gymnasium as gym

@@ -1,0 +1,241 @@
+"""README.md and the pages of docs/: what they say of the code and of the comparisons is so, and what they show runs."""
+
+import inspect
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from conftest import ROOT
+
+import llmwrappers
+
+README = ROOT / "README.md"
+PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
+WRITTEN = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "benchmarks" / "EVIDENCE.md"]
+COMPARISONS = ROOT / "benchmarks" / "comparisons"
+INTERVAL = r"-?\d[\d.,]* \[[-\d., ]+\]"
+CLASSES = {name: thing for name, thing in vars(llmwrappers).items() if name in llmwrappers.__all__ and inspect.isclass(thing)}
+every_page = pytest.mark.parametrize("page", PAGES, ids=[str(path.relative_to(ROOT)) for path in PAGES])
+
+
+def text(path: Path) -> str:
+    return path.read_text("utf-8")
+
+
+def fenced(page: Path, language: str) -> list[str]:
+    """The blocks of a language in a page."""
+    return re.findall(rf"```{language}\n(.*?)```", text(page), re.DOTALL)
+
+
+def test_the_readme_is_a_screen_and_a_half():
+    assert len(text(README).splitlines()) < 180
+    assert README.stat().st_size < 10_000
+    assert (ROOT / "docs" / "walker.gif").stat().st_size < 1_000_000
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_class_is_described_once_with_the_first_line_of_its_docstring(name):
+    row = re.compile(rf"^\| *(?:\[)?`{name}`[^|]*\| *([^|]*?) *\|", re.MULTILINE)
+    rows = [description for page in PAGES for description in row.findall(text(page))]
+    assert rows == [inspect.cleandoc(CLASSES[name].__doc__ or "").splitlines()[0]]
+
+
+# ----------------------------------------------------------------------------------------------------------------- links
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=[str(path.relative_to(ROOT)) for path in WRITTEN])
+def test_every_path_in_a_page_exists(page):
+    paths = re.findall(r'(?<!")\b(?:benchmarks|cleanrl_scripts|tests|llmwrappers|local_llm|prompts)/[\w./-]*\w', text(page))
+    assert [path for path in paths if not (ROOT / path).exists() and path not in gym.registry] == []
+    links = [link for link in re.findall(r"\]\(([^)#\s]+)", text(page)) if not link.startswith("http")]
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_the_pages_have_paths_and_links():
+    assert len(re.findall(r"\]\((?!http)", text(README))) > 10
+
+
+@pytest.mark.slow
+def test_the_site_builds(tmp_path):
+    pytest.importorskip("mkdocs")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"})
+    assert (tmp_path / "index.html").is_file()
+    assert (tmp_path / "benchmarks" / "EVIDENCE" / "index.html").is_file()
+    assert "Confines each action" in text(tmp_path / "api" / "index.html")
+
+
+# ---------------------------------------------------------------------------------------------------------------- numbers
+
+
+def tables(name: str) -> dict[str, dict[str, dict[str, str]]]:
+    """The tables of a comparison: title -> arm -> heading -> cell."""
+    found: dict[str, dict[str, dict[str, str]]] = {}
+    for section in text(COMPARISONS / name / "table.md").split("## ")[1:]:
+        title, *lines = section.splitlines()
+        header, _, *rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("|")]
+        found[title] = {row[0]: dict(zip(header, row, strict=True)) for row in rows}
+    return found
+
+
+def rows_of_intervals(page: Path) -> list[list[str]]:
+    rows = [re.findall(rf"(?<=\| ){INTERVAL}(?= \|)", line) for line in text(page).splitlines() if line.startswith("| ")]
+    return [row for row in rows if row]
+
+
+def test_the_tables_of_results_are_those_of_the_comparisons():
+    long, short, ultra = tables("ppo-camel"), tables("ppo-camel-short"), tables("ultra")
+    camel = {
+        env_id: [arms[arm][column] for column in ("at 100,000", "final return") for arm in ("none", "auto")]
+        for env_id, arms in {**long, **short}.items()
+        if env_id != "all environments"
+    }
+    assert rows_of_intervals(ROOT / "docs" / "results.md") == list(camel.values())
+    assert rows_of_intervals(README) == [camel[env_id] for env_id in long if env_id != "all environments"]
+    shares = ultra.pop("all environments")
+    expected = [[arms[arm]["final return"] for arm in ("none", "ra", "random")] for arms in ultra.values()]
+    expected += [[shares[arm]["P(better than none)"] for arm in ("ra", "random")]]
+    assert rows_of_intervals(ROOT / "docs" / "ultra.md") == expected
+
+
+@pytest.mark.parametrize("page", [README, ROOT / "benchmarks" / "EVIDENCE.md"], ids=lambda page: page.name)
+def test_every_interval_is_in_the_table_of_a_comparison(page):
+    cells = "".join(text(path) for path in COMPARISONS.glob("*/table.md"))
+    intervals = re.findall(INTERVAL, text(page))
+    assert len(intervals) > 5
+    assert set(intervals) - set(re.findall(rf"(?<=\| ){INTERVAL}(?= \|)", cells)) == set()
+
+
+# ------------------------------------------------------------------------------------------------------------------- code
+
+
+@every_page
+def test_the_python_of_a_page_runs(page):
+    namespace: dict = {}
+    for code in fenced(page, "python"):
+        exec(code.replace("learn(20_000)", "learn(120)"), namespace)
+        if "LLMActionOverride" in code:
+            assert namespace["info"]["llm_reward"] == 0.0
+            assert not namespace["info"]["action_overridden"]
+        elif "info" in namespace:
+            assert namespace["info"]["mask_active"]
+            assert namespace["info"]["prior_faults"] == 0
+        if "def policy" in code:
+            assert len(namespace["policy"](np.array([1.0, 0.0, 0.5]))) == 1
+        if "executed = " in code:
+            assert namespace["executed"].shape == (4, 1)
+        if "def make_env" in code:
+            assert namespace["make_env"]("Hopper-v4", 100, 2)().reset(seed=0)[1]["mask_active"]
+
+
+# ------------------------------------------------------------------------------------------------------------ the commands
+
+PPO = "--total-timesteps 3072 --clone-steps 600 --num-steps 512 --eval-episodes 1"
+TD3 = "--total-timesteps 300 --learning-starts 100 --batch-size 32 --eval-episodes 1"
+ULTRA = "--num-steps 512 --total-timesteps 1024 --eval-episodes 1"
+# What a command begins with -> what makes it short. The first that fits.
+SHORT = {
+    "python cleanrl_scripts/ppo_camel.py": PPO,
+    "python cleanrl_scripts/td3_camel.py": TD3,
+    "python cleanrl_scripts/ppo_ultra.py --env-id Swimmer-v4 --pretrain": f"{ULTRA} --pretrain-timesteps 1024",
+    "python cleanrl_scripts/ppo_ultra.py": ULTRA,
+    "python cleanrl_scripts/compare.py --script td3_camel.py": f"--env-ids Pendulum-v1 --seeds 1 {TD3}",
+    "python cleanrl_scripts/compare.py --script ppo_ultra.py": f"--seeds 1 {ULTRA}",
+    "python cleanrl_scripts/compare.py": f"--env-ids Pendulum-v1 --seeds 1 {PPO}",
+    "python -m llmwrappers.priors": "--episodes 1",
+    "python -m local_llm.render": "",
+    "python -m local_llm.write_policy --env-id Hopper-v4 --replay": "--select probe --episodes 2",
+    "python docs/tutorial.py": "--steps 3000",
+    "python benchmarks/pixels.py": "",
+}
+# No model and no server answers in a test: the command must get as far as asking.
+ASKS = {
+    "python -m local_llm.write_policy": "cannot load|no answer|No such file|does not exist|gguf",
+    "python -m local_llm.find_critical_states": "cannot load|no answer",
+}
+# pip is asked for by name only; the rest needs what a test does not have: another checkout, a cluster.
+NOT_RUN = ("pip install -e ", "pytest", "pre-commit install", "srun ")
+
+
+def commands(page: Path) -> list[str]:
+    """The commands of a page, each in one line, without comments."""
+    lines = "\n".join(fenced(page, "bash")).replace("\\\n", " ").splitlines()
+    return [re.sub(r"\s+", " ", line.split("  #")[0]).strip() for line in lines if line.strip() and not line.startswith("#")]
+
+
+def kind(command: str, kinds) -> str | None:
+    """Which of those it begins with, the variables before it aside."""
+    bare = re.sub(r"^(\w+=\S+ )+", "", command)
+    return next((start for start in kinds if bare.startswith(start)), None)
+
+
+SHOWN = [*PAGES, ROOT / "CONTRIBUTING.md"]
+
+
+def test_every_command_is_one_that_is_run_or_named_here():
+    found = {command for page in SHOWN for command in commands(page)}
+    assert len(found) > 25
+    assert [command for command in found if not any(kind(command, kinds) for kinds in (SHORT, ASKS, NOT_RUN))] == []
+
+
+def test_what_pip_is_told_to_install_exists():
+    extras = set(tomllib.loads(text(ROOT / "pyproject.toml"))["project"]["optional-dependencies"])
+    named = {name for page in WRITTEN for found in re.findall(r'"\.\[([\w,]+)\]"', text(page)) for name in found.split(",")}
+    assert {"train", "llm", "test"} <= named <= extras
+
+
+OWN_ENVIRONMENT = """\
+import gymnasium as gym
+from gymnasium.envs.classic_control import PendulumEnv
+class MyEnv(PendulumEnv):
+    '''A pendulum. Observation: cos, sin, angular velocity. Action: a torque in [-2, 2].'''
+gym.register("MyEnv-v0", entry_point=MyEnv, max_episode_steps=200)
+"""
+FUNCTION = "def critical(obs):\n    if obs[0] > 0:\n        return True, [0.5, -0.5], 0.5\n    return False, [0.0, 0.0], 0.0\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_commands_of_a_page_run(page, tmp_path):
+    for name in ("benchmarks", "cleanrl_scripts", "docs", "llmwrappers", "local_llm", "prompts"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / "my_package.py").write_text(OWN_ENVIRONMENT)
+    (tmp_path / "my_policy.py").write_text("def policy(obs):\n    return [-2.0 * obs[1] - 0.5 * obs[2]]\n")
+    for folder, name, code in (
+        ("policies/my_package-MyEnv-v0", "policy-1.py", "def policy(obs):\n    return [-2.0 * obs[1]]\n"),
+        ("tables/Swimmer-v4", "critical.py", FUNCTION),
+    ):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / name).write_text(code)
+    (tmp_path / "policies/my_package-MyEnv-v0/provenance.json").write_text('{"default": {"candidate": 1}}')
+    hidden = {"HF_HUB_OFFLINE": "1", "XDG_CACHE_HOME": str(tmp_path / "cache"), "MUJOCO_GL": os.environ.get("MUJOCO_GL", "egl")}
+    environment = {**os.environ, **hidden, "PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    for command in commands(page):
+        if kind(command, NOT_RUN):
+            continue
+        start, asks = kind(command, SHORT), kind(command, ASKS)
+        for name in re.findall(r"runs/\.\.\./(\S+)", command):  # what a command before it has made
+            command = command.replace(f"runs/.../{name}", str(next((tmp_path / "runs").glob(f"*/{name}"))))
+        command = re.sub(r"https?://\S+", "http://127.0.0.1:9/v1", command)
+        variables, (_, *rest) = re.match(r"(?:\w+=\S+ )*", command), shlex.split(re.sub(r"^(\w+=\S+ )+", "", command))
+        assert variables is not None
+        given = dict(variable.split("=", 1) for variable in variables[0].split())
+        given = {name: value for name, value in given.items() if name not in ("PYTHONPATH", "MUJOCO_GL")}
+        environment["PYTHONPATH"] = f"{tmp_path}:{ROOT}:{ROOT / 'benchmarks'}"
+        rest += SHORT[start].split() if start else ["--output", str(tmp_path / "asked")]
+        run = subprocess.run(
+            [sys.executable, *rest], cwd=tmp_path, env={**environment, **given}, capture_output=True, text=True, check=False
+        )
+        if start:
+            assert run.returncode == 0, f"{command}\n{run.stdout[-2000:]}\n{run.stderr[-4000:]}"
+        else:
+            assert run.returncode == 1, f"{command}\n{run.stderr[-4000:]}"
+            assert asks
+            assert re.search(ASKS[asks], run.stderr), run.stderr[-4000:]
