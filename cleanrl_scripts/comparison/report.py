@@ -34,12 +34,13 @@ def html_page(report: Report, name: str, description: dict, figures: dict[str, s
 <html lang="en"><head><meta charset="utf-8"><title>{html.escape(name)}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <style>
-body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #222 }}
-table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; display: block; overflow-x: auto }}
-th, td {{ text-align: right; padding: .25rem .7rem; border-bottom: 1px solid #ddd }}
+body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 80rem; margin: 2rem auto; padding: 0 1rem; color: #222 }}
+table {{ border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; display: block; overflow-x: auto }}
+th, td {{ text-align: right; padding: .25rem .6rem; border-bottom: 1px solid #8884 }} td {{ white-space: nowrap }}
 th {{ vertical-align: bottom }} th:first-child, td:first-child {{ text-align: left }}
-figure {{ margin: 1.5rem 0 }} svg {{ max-width: 100%; height: auto }}
-pre {{ white-space: pre-wrap; background: #f4f4f4; padding: .7rem }}
+figure {{ margin: 1.5rem 0 }} svg {{ max-width: 100%; height: auto; background: #fff }}
+pre {{ white-space: pre-wrap; background: #8882; padding: .7rem }}
+@media (prefers-color-scheme: dark) {{ body {{ background: #17191e; color: #ddd }} a {{ color: #8ab4f8 }} }}
 </style></head><body>
 <h1>{html.escape(name)}</h1>
 {drawn}

@@ -1,6 +1,7 @@
 """README.md and the pages of docs/: what they say of the code and of the comparisons is so, and what they show runs."""
 
 import inspect
+import json
 import os
 import re
 import shlex
@@ -214,7 +215,8 @@ def test_the_commands_of_a_page_run(page, tmp_path):
     ):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / name).write_text(code)
-    (tmp_path / "policies/my_package-MyEnv-v0/provenance.json").write_text('{"default": {"candidate": 1}}')
+    provenance = {"candidates": {"1": {"policy_sha256": "?"}}, "default": {"candidate": 1}}
+    (tmp_path / "policies/my_package-MyEnv-v0/provenance.json").write_text(json.dumps(provenance))
     hidden = {"HF_HUB_OFFLINE": "1", "XDG_CACHE_HOME": str(tmp_path / "cache"), "MUJOCO_GL": os.environ.get("MUJOCO_GL", "egl")}
     environment = {**os.environ, **hidden, "PYTHONPATH": f"{tmp_path}:{ROOT}"}
     for command in commands(page):
