@@ -8,6 +8,7 @@ import json
 import os
 import platform
 import shlex
+import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -152,6 +153,16 @@ def exit_status(name: str, run: Callable[[argparse.Namespace], object], args: ar
         print(f"{name}: stopped{how_to_go_on(args)}", file=sys.stderr)
         return 130
     return 0
+
+
+def stop_on_sigterm() -> None:
+    """Makes SIGTERM an exception, so that the model's and the training's processes end too; a second one changes nothing."""
+
+    def stop(*_: Any) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        sys.exit(143)
+
+    signal.signal(signal.SIGTERM, stop)
 
 
 def how_to_go_on(args: argparse.Namespace) -> str:

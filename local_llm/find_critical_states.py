@@ -27,13 +27,12 @@ Reference:
 """
 
 import argparse
-import signal
 import sys
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
 
-from llmwrappers import Trajectories
+from llmwrappers import PolicyRejected, Trajectories
 from llmwrappers.critical_states.guidance import SHIPPED
 from llmwrappers.files import folder_name
 from llmwrappers.priors.measurement import make
@@ -48,12 +47,14 @@ from local_llm.command import (
     exit_status,
     make_backend,
     recordings,
+    stop_on_sigterm,
     take_env_kwargs,
     take_sampling,
 )
 from local_llm.episode_prompts import Episodes, Settings, flattened_as
 from local_llm.guidance_folder import FIRST_PROMPTS, find_critical_states, rebuild
 from local_llm.models.reply import PromptTooLong
+from local_llm.reply_text import ExtractionError, for_the_user
 from local_llm.trial import try_by_training
 
 TABLES = Path("tables")
@@ -108,6 +109,11 @@ def run(args: argparse.Namespace) -> None:
             "A shorter prompt: a smaller --token-budget, fewer --episodes. Room for less of an answer: --max-new-tokens."
         )
         raise
+    except (ExtractionError, PolicyRejected) as error:
+        raise UserError(
+            f"none of the replies to a question could be used: {for_the_user(error)}\n"
+            f"All are in {output}. Ask again with another --seed, or a larger model."
+        ) from error
     env.close()
     guidance = "code" if (output / "critical.py").is_file() else "table"
     agent = args.trajectories.with_name("agent.pt")
@@ -175,6 +181,5 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    # As an exception, so that the model's processes end too.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    stop_on_sigterm()
     sys.exit(main())

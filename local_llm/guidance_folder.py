@@ -23,7 +23,7 @@ from local_llm.episode_prompts import Case, Episodes, Settings, flattened_as
 from local_llm.models.recorded import UNREADABLE, Recorded, write_json
 from local_llm.models.reply import Backend, Sampling
 from local_llm.questions import Finder
-from local_llm.reply_text import ExtractionError
+from local_llm.reply_text import ExtractionError, for_the_user
 from local_llm.trial import Trial, read_trial
 
 FIRST_PROMPTS = {"all": "prompt-states.txt", "code": "prompt-function.txt"}
@@ -140,7 +140,7 @@ def _make_table(finder: Finder, cases: list[Case], old: list[tuple], env: gym.En
         _keep_code(facts, folder, *finder.write_code(cases, env))
     except (ExtractionError, PolicyRejected) as error:
         facts["code"] = {"refused": str(error)}
-        print(f"code: none, the table stands without it: {error}", flush=True)
+        print(f"code: none, the table stands without it: {for_the_user(error)}", flush=True)
         write_json(folder / "provenance.json", facts)
     return table
 

@@ -20,7 +20,7 @@ from local_llm.episode_prompts import Case, Episodes, Key
 from local_llm.extract import SEND_CRITICAL, extract_critical
 from local_llm.models.ledger import Metered
 from local_llm.models.reply import Backend, Reply, Sampling
-from local_llm.reply_text import ExtractionError, Truncated, refusal
+from local_llm.reply_text import ExtractionError, Truncated, for_the_user, refusal
 
 # Code that calls more of the agent's steps critical than this has found nothing.
 MOST_CRITICAL = 0.5
@@ -261,7 +261,7 @@ class Finder:
                 return read(reply)
             except (ExtractionError, PolicyRejected) as error:
                 self.exchanges[-1]["refused"] = str(error)
-                print(f"{name}: refused: {error}", flush=True)
+                print(f"{name}: refused: {for_the_user(error)}", flush=True)
                 if retry == MOST_RETRIES:
                     raise
                 asked = retry_prompt(prompt, reply, error)

@@ -24,6 +24,7 @@ class ExtractionError(ValueError):
 
     def __init__(self, problem: str, send: str = SEND):
         super().__init__(f"{problem} {send}")
+        self.problem = problem
 
 
 class NoCode(ExtractionError):
@@ -41,6 +42,17 @@ class BrokenCode(ExtractionError):
 def refusal(error: Exception, send: str) -> str:
     """Returns what to tell a model of a reply that cannot be used: what is wrong with it, and what to send."""
     return str(error) if isinstance(error, ExtractionError) else f"Your code was refused: {error}. {send}"
+
+
+def for_the_user(error: Exception) -> str:
+    """Returns what is wrong with a reply, without what the model is to do about it.
+
+    Example:
+        >>> for_the_user(ExtractionError("Your reply holds no code."))
+        'the reply holds no code.'
+    """
+    said = error.problem.strip() if isinstance(error, ExtractionError) else str(error)
+    return re.sub(r"^Your |\byour ", "the ", said)
 
 
 class Block(NamedTuple):

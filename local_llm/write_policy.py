@@ -13,7 +13,6 @@ ledger.json.
 
 import argparse
 import hashlib
-import signal
 import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -43,6 +42,7 @@ from local_llm.command import (
     recordings,
     save_text,
     sha256,
+    stop_on_sigterm,
     take_env_kwargs,
     take_sampling,
 )
@@ -53,7 +53,7 @@ from local_llm.models.recorded import write_json
 from local_llm.models.reply import Backend, Message, ModelError, Reply, Sampling
 from local_llm.processes import cores
 from local_llm.render import render_prompt
-from local_llm.reply_text import SEND, ExtractionError, Truncated, refusal
+from local_llm.reply_text import SEND, ExtractionError, Truncated, for_the_user, refusal
 from local_llm.report import write_report
 from local_llm.space_words import without_addresses
 from local_llm.training import TrainingFailed, require_trainable
@@ -100,8 +100,7 @@ class Writer:
                 candidate.source = extract_policy(reply.text, reply.finish_reason)
                 candidate.policy = self._vetted(candidate.source)
             except (ExtractionError, PolicyRejected) as error:
-                said = str(error).removesuffix(SEND).strip()  # to the model
-                candidate.rejected = said.replace("Your reply", "the reply", 1).replace("Your code", "the code", 1)
+                candidate.rejected = for_the_user(error)
                 if retry == MOST_RETRIES:
                     break
                 try:
@@ -314,6 +313,5 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    # As an exception, so that the training runs end too.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    stop_on_sigterm()
     sys.exit(main())

@@ -3,6 +3,7 @@
 import functools
 import http.client
 import json
+import re
 import sys
 import time
 import urllib.error
@@ -14,8 +15,8 @@ from typing import Any
 from local_llm.models.reply import Message, ModelError, Reply, Sampling, answer_room
 
 TRANSIENT = {429, 500, 502, 503, 504}
-# What reading an answer that is no chat completion ends in.
-NONSENSE = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
+# What reading an answer that is no JSON ends in.
+NO_JSON = (ValueError, RecursionError)
 # Servers answer with whole web pages.
 EXCERPT = 300
 # Of text, no tokenizer makes fewer tokens than one of so many characters.
@@ -59,8 +60,10 @@ class Server:
         retries: int = 3,
         backoff: float = 1.0,
     ) -> None:
-        if not base_url.startswith(("http://", "https://")):
-            raise ModelError(f"a server's URL starts with http:// or https://, got {base_url!r}")
+        if not re.fullmatch(r"https?://[!-~]+", base_url):
+            raise ModelError(f"a server's URL starts with http:// or https://, and holds no spaces, got {base_url!r}")
+        if api_key and not re.fullmatch(r"[!-~]+", api_key):
+            raise ModelError("the server's key holds a space, a line end or a letter that no key has")  # but is not shown
         self.base_url, self.timeout, self.retries, self.backoff = base_url, timeout, retries, backoff
         base = base_url.rstrip("/").removesuffix("/chat/completions")
         # An address that is not /v1 but ends in /chat/completions is meant as it is.
@@ -148,19 +151,14 @@ class Server:
         try:
             with urllib.request.urlopen(request, timeout=min(self.timeout, 30)) as response:
                 return json.load(response)
-        except (OSError, http.client.HTTPException, ValueError, RecursionError):
+        except (OSError, http.client.HTTPException, *NO_JSON):
             return None
 
     def _read(self, completion: Any) -> tuple[list[tuple[str, str]], Any]:
         """Returns the texts of a completion with their finish reasons, and its count of tokens."""
-        try:
-            choices, usage = completion["choices"], completion.get("usage") or {}
-            if not isinstance(usage, dict):
-                raise TypeError(f"usage is a {type(usage).__name__}")
-            read = [reply for reply in map(_reply, choices if isinstance(choices, list) else []) if reply]
-        except NONSENSE:
-            read, usage = [], {}
-        if not read:
+        choices, usage = _find(completion, "choices"), _find(completion, "usage") or {}
+        read = [reply for reply in map(_reply, choices if isinstance(choices, list) else []) if reply]
+        if not read or not isinstance(usage, dict):
             raise self._nonsense(f"no reply ({str(completion)[:EXCERPT]})")
         # Where all are empty, as of a model that only thinks, one more of the same request would be, too.
         return [reply for reply in read if reply[0].strip() or reply[1] == "length"] or read, usage
@@ -196,7 +194,7 @@ class Server:
             else:
                 try:
                     return json.loads(data)
-                except NONSENSE as error:
+                except NO_JSON as error:
                     raise self._nonsense(f"no chat completion ({str(error)[:EXCERPT]})") from error
         raise ModelError(f"{problem}Tried {self.retries + 1} times: is the server up, and the URL right (with /v1)?")
 
@@ -208,9 +206,10 @@ class Server:
         request = urllib.request.Request(url, headers=self._headers)
         try:
             with urllib.request.urlopen(request, timeout=min(self.timeout, 30)) as response:
-                names = [str(model["id"]) for model in json.load(response)["data"]]
-        except (OSError, http.client.HTTPException, *NONSENSE) as error:
+                listed = _find(json.load(response), "data")
+        except (OSError, http.client.HTTPException, *NO_JSON) as error:
             raise ModelError(f"cannot list the models at {url} ({error}): is the server up? Or name the model") from error
+        names = [str(_find(model, "id")) for model in listed] if isinstance(listed, list) else []
         if len(names) != 1:
             raise ModelError(f"{self.base_url} has {len(names)} models, name one of them: {', '.join(names)}")
         return names[0]
@@ -242,9 +241,8 @@ def _warn_of_a_cut(prompt_tokens: Any, least: int, base_url: str) -> None:
 
 def _reply(choice: Any) -> tuple[str, str] | None:
     """Returns a choice's text and finish reason; None if it is none."""
-    try:
-        text, finish_reason = choice["message"].get("content"), choice.get("finish_reason")
-    except NONSENSE:
+    text, finish_reason = _find(choice, "message", "content"), _find(choice, "finish_reason")
+    if not isinstance(_find(choice, "message"), dict):
         return None
     if text is None and isinstance(finish_reason, str):
         text = ""  # nothing came after its thinking

@@ -324,6 +324,13 @@ class TestCommand:
         assert error.startswith("find_critical_states: error: the prompt has 9,000 tokens, and it takes 8,192\n")
         assert all(option in error for option in ("--token-budget", "--episodes", "--max-new-tokens"))
 
+    def test_what_is_wrong_is_told_to_the_user_not_to_the_model(self, saved, monkeypatch, capsys):
+        assert self.run(monkeypatch, Scripted("a", "b", "c")) == 1
+        said = capsys.readouterr()
+        assert 'states: refused: No JSON object has the key "critical_states".\n' in said.out
+        assert "another --seed, or a larger model" in said.err
+        assert not any("Reply with" in text for text in said)
+
     def test_a_prompt_that_was_looked_at_gives_way_to_one_by_the_tokens_of_the_model(self, saved, monkeypatch):
         class Counting(Scripted):
             def count_tokens(self, text):

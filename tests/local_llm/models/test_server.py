@@ -333,6 +333,21 @@ class TestFailure:
             ask(server)
         assert len(posts(server)) == 1
 
+    def test_a_fault_of_the_client_is_not_blamed_on_the_server(self, server, monkeypatch):
+        def broken(choice):
+            raise KeyError("a slip of ours")
+
+        monkeypatch.setattr("local_llm.models.server._reply", broken)
+        with pytest.raises(KeyError, match="a slip of ours"):
+            ask(server)
+
+    @pytest.mark.parametrize("key", ["secret\n", "se cret", "s\u00e9cret"], ids=ascii)
+    def test_a_key_that_cannot_be_sent_is_told_of_and_not_shown(self, server, key):
+        with pytest.raises(ModelError, match="the server's key holds") as caught:
+            Server(server.url, api_key=key)
+        assert "cret" not in str(caught.value)
+        assert server.seen == []
+
     def test_nonsense_beside_a_reply_does_not_cost_the_reply(self, server):
         server.script = [lambda body: completion(choice(""), choice("good")), lambda body: completion(choice("better"))]
         assert [reply.text for reply in ask(server, 2)] == ["good", "better"]
