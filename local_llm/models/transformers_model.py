@@ -15,11 +15,16 @@ from local_llm.models.reply import Message, ModelError, Reply, Sampling, answer_
 from local_llm.models.rows import Rows
 
 Quantization = Literal["4bit", "8bit"]
-# Gigabytes of GPU memory, model, quantization: the first row that fits is the default.
-DEFAULT_MODELS: list[tuple[int, str, Quantization | None]] = [
+# Gigabytes of memory, model, quantization: the first row that fits is the default, one for GPUs or else one for the CPU, where
+# models have plain attention: of others, the kernels fall back to slow ones.
+GPU_MODELS: list[tuple[int, str, Quantization | None]] = [
     (80, "Qwen/Qwen3.8-27B", None),
     (24, "Qwen/Qwen3.8-27B", "4bit"),
     (8, "Qwen/Qwen3.5-9B", "4bit"),
+]
+CPU_MODELS: list[tuple[int, str, Quantization | None]] = [
+    (90, "Qwen/Qwen3-Coder-30B-A3B-Instruct", None),
+    (32, "Qwen/Qwen3-8B", None),
     (0, "Qwen/Qwen2.5-Coder-1.5B-Instruct", None),
 ]
 MOST_PROBABLE = {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
@@ -223,10 +228,20 @@ class TransformersModel:
 
 
 def default_model() -> tuple[str, Quantization | None]:
-    """Returns the model and the quantization that suit the memory of the GPUs, or the CPU; raises ModelError without torch."""
+    """Returns the model and the quantization that suit the memory of GPUs or CPU; raises ModelError without torch."""
     cuda = _libraries()[0].cuda
-    gigabytes = sum(cuda.get_device_properties(i).total_memory for i in range(cuda.device_count())) / 1e9
-    return next((model, quantization) for least, model, quantization in DEFAULT_MODELS if gigabytes >= least)
+    on_gpus = sum(cuda.get_device_properties(i).total_memory for i in range(cuda.device_count())) / 1e9
+    fitting = [
+        row for rows, memory in ((GPU_MODELS, on_gpus), (CPU_MODELS, _cpu_gigabytes())) for row in rows if memory >= row[0]
+    ]
+    return fitting[0][1:]
+
+
+def _cpu_gigabytes() -> float:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9
+    except (AttributeError, ValueError, OSError):  # Windows does not tell
+        return 0.0
 
 
 def _libraries() -> tuple[Any, Any]:

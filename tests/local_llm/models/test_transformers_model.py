@@ -13,7 +13,7 @@ from huggingface_hub import constants
 
 from local_llm.models.recorded import Recorded
 from local_llm.models.reply import ModelError, PromptTooLong, Sampling
-from local_llm.models.transformers_model import DEFAULT_MODELS, TransformersModel, default_model
+from local_llm.models.transformers_model import CPU_MODELS, GPU_MODELS, TransformersModel, default_model
 
 PROMPT = "Write a policy for Pendulum."
 POLICY = "```python\nimport numpy as np\n\ndef policy(obs):\n    return np.array([{}])\n```"
@@ -341,14 +341,26 @@ class TestLoading:
 
 
 @pytest.mark.parametrize(
-    ("gigabytes", "expected"), [([], 3), ([6], 3), ([8.5], 2), ([12, 12], 1), ([25.7], 1), ([79, 79], 0), ([85.9], 0)]
+    ("gpus", "cpu", "expected"),
+    [
+        ([], 8, CPU_MODELS[2]),
+        ([], 68.7, CPU_MODELS[1]),
+        ([6], 68.7, CPU_MODELS[1]),
+        ([], 137, CPU_MODELS[0]),
+        ([8.5], 137, GPU_MODELS[2]),
+        ([12, 12], 8, GPU_MODELS[1]),
+        ([25.7], 8, GPU_MODELS[1]),
+        ([79, 79], 8, GPU_MODELS[0]),
+        ([85.9], 8, GPU_MODELS[0]),
+    ],
 )
-def test_the_default_model_fits_the_gpus(monkeypatch, gigabytes, expected):
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: len(gigabytes))
+def test_the_default_model_fits_the_gpus_or_the_cpu(monkeypatch, gpus, cpu, expected):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: len(gpus))
     monkeypatch.setattr(
-        torch.cuda, "get_device_properties", lambda i: SimpleNamespace(total_memory=int(gigabytes[i] * 1e9)), raising=False
+        torch.cuda, "get_device_properties", lambda i: SimpleNamespace(total_memory=int(gpus[i] * 1e9)), raising=False
     )
-    assert default_model() == DEFAULT_MODELS[expected][1:]
+    monkeypatch.setattr("local_llm.models.transformers_model._cpu_gigabytes", lambda: cpu)
+    assert default_model() == expected[1:]
 
 
 @pytest.mark.parametrize(
