@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # as the scripts do, from an
 
 from cleanrl_scripts import ppo_ultra
 from cleanrl_scripts.common.critical_state_sources import trajectories_path
-from cleanrl_scripts.common.errors import run_script
+from cleanrl_scripts.common.errors import UserError, run_script
 from cleanrl_scripts.common.statemask import importance
 from llmwrappers import Trajectories
 
@@ -57,7 +57,9 @@ def main() -> None:
     starts: list = []
 
     def load_and_learn(args, env, agent, rng, learner):
-        reward = float(np.abs(Trajectories.load(trajectories_path(args)).rewards).mean()) or 1.0
+        if (path := trajectories_path(args)) is None:
+            raise UserError("--agent none: RICE begins where an agent is stuck, so it needs one")
+        reward = float(np.abs(Trajectories.load(path).rewards).mean()) or 1.0
         starts[:] = copy.deepcopy(agent), importance(args, env, agent, reward, rng, learner), rng
         return load(args, env, agent, rng, learner)
 

@@ -70,7 +70,8 @@ def action_names(env: gym.Env) -> str | None:
     if not isinstance(space, Discrete):
         return None
     names: Any = None
-    if callable(meanings := getattr(own, "get_action_meanings", None)):
+    meanings: Any = getattr(own, "get_action_meanings", None)
+    if callable(meanings):
         names = dict(enumerate(meanings()))
     elif isinstance(of_highway := getattr(getattr(own, "action_type", None), "actions", None), dict):
         names = of_highway
@@ -98,7 +99,7 @@ def model_xml(env: gym.Env, shown: dict[str, str]) -> str | None:
 
     with tempfile.NamedTemporaryFile(suffix=".xml") as file:
         try:
-            mujoco.mj_saveLastXML(file.name, model)
+            mujoco.mj_saveLastXML(file.name, model)  # pyright: ignore[reportAttributeAccessIssue]
         except Exception:  # made by other means than from XML
             return text
         compiled = Path(file.name).read_text("utf-8")
