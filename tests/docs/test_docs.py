@@ -162,7 +162,7 @@ ASKS = {
     "python -m local_llm.find_critical_states": "cannot load|no answer",
 }
 # pip is asked for by name only; the rest needs what a test does not have: another checkout, a cluster.
-NOT_RUN = ("pip install -e ", "pytest", "pre-commit install", "srun ")
+NOT_RUN = ("pip install -e ", "pytest", "python tests/zoo.py", "pre-commit install", "srun ")
 
 
 def commands(page: Path) -> list[str]:
