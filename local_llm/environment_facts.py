@@ -71,7 +71,7 @@ def action_names(env: gym.Env) -> str | None:
         return None
     names: Any = None
     meanings: Any = getattr(own, "get_action_meanings", None)
-    if callable(meanings):
+    if meanings is not None:
         names = dict(enumerate(meanings()))
     elif isinstance(of_highway := getattr(getattr(own, "action_type", None), "actions", None), dict):
         names = of_highway
