@@ -549,10 +549,6 @@ def fails(*arguments: str, **options) -> str:
         (["--prior", "random", "--prior-input", "ram"], "--prior-input ram needs a prior that is code, got --prior random"),
         (["--prior-input", "ram"], "prior_input='ram' needs an Atari environment"),
         (["--env-id", "Hopper-v4", "--prior-input", "qpos"], "'ram', 'simulator' or a key of every info, got 'qpos'"),
-        (
-            ["--env-id", "llmwrappers-tests/DictOneStep-v0", "--prior", "good.py", "--isolation", "process"],
-            "--isolation process needs observations that are arrays",
-        ),
         (["--env-id", "Pendulum-v1", "--candidate", "6"], "candidate must be one of [1, 2, 3, 4, 5]"),
         (["--radius", "0"], "--radius must be in (0, 2], got 0.0"),
         (["--radius", "2.5"], "got 2.5"),
