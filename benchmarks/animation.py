@@ -11,6 +11,7 @@ import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import gymnasium as gym
@@ -22,22 +23,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from cleanrl_scripts.common.priors_of_arms import expert_prior
 from llmwrappers import load_prior
+from llmwrappers.priors.measurement import measure
 
 ENV_ID, FIRST_SEED, BAR = "Walker2d-v4", 1_000_000, 44
 FONT = font_manager.findfont("DejaVu Sans")
-
-
-def mean_return(act: Callable[[Any], Any], episodes: int) -> float:
-    """Mean return of so many episodes."""
-    env, returns = gym.make(ENV_ID), []
-    for seed in range(FIRST_SEED, FIRST_SEED + episodes):
-        observation, done = env.reset(seed=seed)[0], False
-        returns.append(0.0)
-        while not done:
-            observation, reward, terminated, truncated, _ = env.step(act(observation))
-            returns[-1], done = returns[-1] + float(reward), terminated or truncated
-    env.close()
-    return float(np.mean(returns))
 
 
 def film(act: Callable[[Any], Any], steps: int, every: int, side: int) -> list[tuple[np.ndarray, float]]:
@@ -96,7 +85,7 @@ def main() -> None:
         "what the LLM wrote": load_prior(ENV_ID),
         "after a minute of training": expert_prior(args.agent, ENV_ID, env.observation_space, env.action_space),
     }
-    returns = {name: mean_return(act, args.episodes) for name, act in players.items()}
+    returns = {name: fmean(measure(env, act, args.episodes, FIRST_SEED).returns) for name, act in players.items()}
     for name, value in returns.items():
         print(f"{name}: mean return {value:.1f} over {args.episodes} episodes")
     films = {name: film(act, args.steps, args.every, args.side) for name, act in players.items()}

@@ -3,9 +3,8 @@
 #   pretrain:  plain PPO until it is stuck; keep the agent and trajectories of it, which an LLM reads offline
 #   fine-tune, for every rollout:
 #       for every step:
-#           a ~ policy(obs)
-#           next_obs, reward, info = env.step(a)        in a critical state LLMActionOverride plays the LLM's action;
-#           a = info["executed_action"] if overridden   CriticalStateRewarder adds alpha * the LLM's reward
+#           a ~ policy(obs);  next_obs, reward, info = env.step(a)  LLMActionOverride plays the LLM's action in critical states,
+#           a = info["executed_action"] if overridden               CriticalStateRewarder adds alpha * the LLM's reward
 #           store obs, a, reward
 #       worth[entry] <- advantages where its action was played, less those where it was withheld;  what does harm is disabled
 #       advantages <- GAE;  for every epoch and minibatch:
@@ -220,7 +219,8 @@ class PPO:
                         at_its_end = args.gamma * agent.value(observation)
                         self.rewards[step, i] += at_its_end
                         self.own_rewards[step, i] += at_its_end
-                    statistics = {f"charts/episodic_{name}": info["episode"][name[0]] for name in ("return", "length")}
+                    episode = info["episode"]
+                    statistics = {"charts/episodic_return": episode["r"], "charts/episodic_length": episode["l"]}
                     finished.append((step * len(self.envs) + i + 1, statistics | info.get("guidance", {})))
                     self.reset_one(i)
                 else:

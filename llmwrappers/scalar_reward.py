@@ -15,7 +15,7 @@ def scalar_reward(reward: Any) -> float:
         >>> scalar_reward(np.float32(0.5))
         0.5
     """
-    if np.size(reward) != 1:
+    if not isinstance(reward, float) and np.size(reward) != 1:  # of most steps it is a float, and np.size is slow
         raise ValueError(
             f"rewards must be numbers, got {reward!r}: register the environment with a wrapper that makes one number of them, "
             "such as mo_gymnasium.wrappers.LinearReward"

@@ -5,7 +5,7 @@ Nothing is stated that may be wrong: an attribute of the right name is believed 
 
 import math
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +75,7 @@ def action_names(env: gym.Env) -> str | None:
         names = dict(enumerate(meanings()))
     elif isinstance(of_highway := getattr(getattr(own, "action_type", None), "actions", None), dict):
         names = of_highway
-    elif isinstance(of_minigrid := getattr(getattr(own, "actions", None), "__members__", None), dict | type(type.__dict__)):
+    elif isinstance(of_minigrid := getattr(getattr(own, "actions", None), "__members__", None), Mapping):
         names = {int(value): name for name, value in of_minigrid.items()}
     if names is None or set(names) != set(range(int(space.start), int(space.start + space.n))):
         return None
