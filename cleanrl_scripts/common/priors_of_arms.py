@@ -9,6 +9,7 @@ from typing import Any, Literal
 import gymnasium as gym
 import numpy as np
 import torch
+from gymnasium.envs.registration import parse_env_id
 from gymnasium.spaces import Box, Discrete
 from gymnasium.spaces.utils import flatdim, flatten
 
@@ -105,9 +106,9 @@ def load_priors(args: PriorArgs, env: gym.Env) -> dict[str, PriorPolicy]:
         raise UserError(f"--env-id {args.env_id} --prior {args.prior}: {error}") from None
 
 
-def _family(env_id: str) -> str:
-    """An environment's id without its module and its version."""
-    return env_id.rpartition(":")[2].rpartition("-v")[0]
+def _family(env_id: str) -> tuple[str | None, str]:
+    """An environment's namespace and name: its id without module and version."""
+    return parse_env_id(env_id.rpartition(":")[2])[:2]
 
 
 def prior_files(args: PriorArgs) -> dict[str, str]:

@@ -146,6 +146,9 @@ class TestLoad:
             load_priors(arguments(prior), OneStep())
         assert load_priors(arguments(prior, prior_of_another_env=True), OneStep())
         assert load_priors(arguments(prior, "my_module:A/Push-v2"), OneStep())  # of another version
+        (tmp_path / "provenance.json").write_text(json.dumps({**provenance, "serves": ["Push"]}))
+        with pytest.raises(UserError, match="written for Push"):
+            load_priors(arguments(prior, "Pull"), OneStep())  # neither has a version
 
     @pytest.mark.parametrize("isolation", ["inprocess", "process"])
     def test_where_it_is_played(self, tmp_path, isolation):
