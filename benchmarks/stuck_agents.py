@@ -10,7 +10,7 @@ others. A critical.py plays alone, too; random actions are played where it has n
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from pathlib import Path
 from typing import Any
 
@@ -43,19 +43,26 @@ def load(path: str, env: gym.Env) -> Callable[[Any, np.random.Generator], Any]:
 
 
 def play(
-    env: gym.Env, act: Callable[[Any, np.random.Generator], Any], seed: int, images: bool = False
-) -> tuple[float, list[Any]]:
-    """The return of an episode, and its images."""
+    env: gym.Env, act: Callable[[Any, np.random.Generator], Any], seed: int, rendered: Container[int] = ()
+) -> tuple[float, int, list[tuple[int, Any]]]:
+    """The return of an episode, its length, and (step, image) for the steps to be rendered."""
     rng = np.random.default_rng(seed)
     env.action_space.seed(seed)
     observation, _ = env.reset(seed=seed)
-    frames, episodic_return, done = [env.render()] if images else [], 0.0, False
-    while not done:
+    frames, episodic_return, step, done = [], 0.0, 0, False
+    while True:
+        if step in rendered:
+            frames.append((step, env.render()))
+        if done:
+            return episodic_return, step, frames
         observation, reward, terminated, truncated, _ = env.step(act(observation, rng))
-        episodic_return, done = episodic_return + float(reward), terminated or truncated
-        if images:
-            frames.append(env.render())
-    return episodic_return, frames
+        episodic_return, step, done = episodic_return + float(reward), step + 1, terminated or truncated
+
+
+def film(env: gym.Env, act: Callable[[Any, np.random.Generator], Any], seed: int, frames: int) -> list[tuple[int, Any]]:
+    """(step, image), spread over an episode; it is played twice, for to render every step takes long."""
+    steps = play(env, act, seed)[1]
+    return play(env, act, seed, {int(step) for step in np.linspace(0, steps, frames).round()})[2]
 
 
 def draw(strips: dict[str, list[tuple[int, np.ndarray]]], path: Path) -> None:
@@ -89,9 +96,7 @@ def main() -> None:
         above = np.mean(np.array(returns) > 0)
         print(f"{name}: mean return {np.mean(returns):.3f}, above 0 in {above:.1%} of {len(returns)} episodes")
         if args.output:
-            images = play(env, act, args.film_seed, images=True)[1]
-            steps = np.linspace(0, len(images) - 1, args.frames).round().astype(int)
-            strips[name] = [(int(step), images[step]) for step in steps]
+            strips[name] = film(env, act, args.film_seed, args.frames)
     if args.output:
         draw(strips, args.output)
 

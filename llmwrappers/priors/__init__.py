@@ -163,9 +163,16 @@ def _folders() -> dict[str, Path]:
 
 def _candidates(folder: Path) -> tuple[list[int], int | None]:
     """Returns the numbers of a folder's candidates that have a policy, and the default one, if one was chosen."""
-    provenance = json.loads((folder / "provenance.json").read_text("utf-8"))
-    numbers = (int(number) for number, facts in provenance["candidates"].items() if "policy_sha256" in facts)
-    return sorted(numbers), provenance["default"]["candidate"]
+    path = folder / "provenance.json"
+    try:
+        provenance = json.loads(path.read_text("utf-8"))
+        numbers = (int(number) for number, facts in provenance["candidates"].items() if "policy_sha256" in facts)
+        return sorted(numbers), provenance["default"]["candidate"]
+    except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"{str(path)!r} must name 'candidates' and a 'default', as local_llm.write_policy writes it, got "
+            f"{type(error).__name__}: {error}; without this file a folder is its Python files"
+        ) from None
 
 
 def _load_file(path: Path, isolation: str, action_dim: int | tuple[int, ...] | None) -> PriorPolicy:

@@ -199,6 +199,13 @@ class TestLoadPrior:
         with pytest.raises(ValueError, match="isolation must be 'inprocess' or 'process', got 'none'"):
             load_prior(len, isolation="none")
 
+    @pytest.mark.parametrize("provenance", ["{}", "[1]", "{", '{"candidates": {}, "default": 1}'])
+    def test_a_provenance_that_names_no_candidates(self, tmp_path, provenance):
+        (tmp_path / "policy-1.py").write_text("def policy(obs):\n    return [1.0]\n")
+        (tmp_path / "provenance.json").write_text(provenance)
+        with pytest.raises(ValueError, match="must name 'candidates' and a 'default', as local_llm.write_policy writes it"):
+            load_prior(tmp_path)
+
     def test_missing_file(self, tmp_path):
         for prior in (str(tmp_path / "missing.py"), tmp_path / "missing.py", tmp_path):
             with pytest.raises(FileNotFoundError, match=re.escape(str(prior))):
