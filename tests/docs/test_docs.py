@@ -158,8 +158,8 @@ SHORT = {
 }
 # No model and no server answers in a test: the command must get as far as asking.
 ASKS = {
-    "python -m local_llm.write_policy": "cannot load|no answer|No such file|does not exist|gguf",
-    "python -m local_llm.find_critical_states": "cannot load|no answer",
+    "python -m local_llm.write_policy": "cannot load|cannot list the models|no answer",
+    "python -m local_llm.find_critical_states": "cannot load|cannot list the models|no answer",
 }
 # pip is asked for by name only; the rest needs what a test does not have: another checkout, a cluster.
 NOT_RUN = ("pip install -e ", "pytest", "python tests/zoo.py", "pre-commit install", "srun ")
