@@ -20,7 +20,7 @@ from local_llm.training import Run
 from local_llm.wording import count_text, fixed_text
 
 STYLE = """
-:root { color-scheme: light; }
+html { background: #fff; }
 * { box-sizing: border-box; }
 body { max-width: 70rem; margin: 0 auto; padding: 3rem 1.5rem 5rem; color: #1c1c1c; background: #fff;
   font: 1rem/1.55 Charter, "Bitstream Charter", "Sitka Text", Cambria, Georgia, "Liberation Serif", serif; }
@@ -66,6 +66,8 @@ pre { font: .76rem/1.5 "SF Mono", Menlo, Consolas, "Liberation Mono", "DejaVu Sa
 .facts { margin-top: 1rem; }
 .facts td { text-align: left; white-space: pre-wrap; overflow-wrap: anywhere; }
 .facts td:first-child { white-space: nowrap; color: #555; padding-right: 1.5rem; }
+@media screen and (prefers-color-scheme: dark) { html { filter: invert(.9) hue-rotate(180deg); }
+  .strip img { filter: invert(1) hue-rotate(180deg); } }
 @media print { body { padding: 0; font-size: 10pt; } h2 { break-after: avoid; } pre { break-inside: auto; }
   .verdict { font-size: 1.3rem; } }
 """
