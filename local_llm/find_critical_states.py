@@ -35,7 +35,7 @@ from pathlib import Path
 from llmwrappers import PolicyRejected, Trajectories
 from llmwrappers.critical_states.guidance import SHIPPED
 from llmwrappers.files import folder_name
-from llmwrappers.priors.measurement import make
+from llmwrappers.making import make
 from local_llm.command import (
     Overwriting,
     UserError,

@@ -9,7 +9,8 @@ import numpy as np
 from gymnasium.spaces import Text
 
 from llmwrappers import PolicyRejected, vet_policy
-from llmwrappers.priors.measurement import make, measure, random_actions
+from llmwrappers.making import make
+from llmwrappers.priors.measurement import measure, random_actions
 from llmwrappers.sandbox.language import MAX_CHARACTERS
 from llmwrappers.sandbox.values import layout_of_space
 from local_llm.choose import Candidate

@@ -25,7 +25,7 @@ from gymnasium.error import DependencyNotInstalled
 from gymnasium.spaces import Box, Discrete
 from gymnasium.utils import RecordConstructorArgs
 
-from llmwrappers.priors.measurement import made_with
+from llmwrappers.making import made_with
 from llmwrappers.sandbox.language import MAX_SIZE
 from llmwrappers.sandbox.values import layout_of_space, size_of_layout
 from local_llm.command import add_env_options, take_env_kwargs

@@ -22,8 +22,9 @@ import gymnasium as gym
 
 from llmwrappers import PolicyRejected, priors, vet_policy
 from llmwrappers.files import folder_name
+from llmwrappers.making import make
 from llmwrappers.priors import PriorPolicy
-from llmwrappers.priors.measurement import Measurement, choose, make, measure, random_actions
+from llmwrappers.priors.measurement import Measurement, choose, measure, random_actions
 from llmwrappers.sandbox.values import layout_of_space
 from local_llm.choose import BUDGET_STEPS, Candidate, Choice, choose_candidate
 from local_llm.command import (

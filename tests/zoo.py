@@ -26,7 +26,7 @@ from gymnasium.spaces import Box, Dict
 
 from cleanrl_scripts.common.errors import UserError
 from llmwrappers import LLMActionMask
-from llmwrappers.priors.measurement import make
+from llmwrappers.making import make
 from local_llm.render import render_prompt
 from local_llm.space_words import without_addresses
 

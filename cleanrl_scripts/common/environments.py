@@ -9,7 +9,7 @@ from gymnasium.spaces import Box, Discrete
 
 from cleanrl_scripts.common.arguments import RunArgs
 from cleanrl_scripts.common.errors import UserError
-from llmwrappers.priors.measurement import UNREGISTERED, env_kwargs_of, mujoco_hint
+from llmwrappers.making import UNREGISTERED, env_kwargs_of, mujoco_hint
 
 
 def make_env(args: RunArgs, video_dir: Path | None = None) -> gym.Env:

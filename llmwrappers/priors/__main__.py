@@ -14,8 +14,9 @@ import argparse
 
 import gymnasium as gym
 
+from llmwrappers.making import make
 from llmwrappers.priors import _candidates, _folders, load_prior
-from llmwrappers.priors.measurement import HEADER, RULE, choose, make, measure, row
+from llmwrappers.priors.measurement import HEADER, RULE, choose, measure, row
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -15,9 +15,10 @@ from conftest import Echo, OneStep, Turns
 
 import llmwrappers.priors
 from llmwrappers import PolicyFault, PolicyRejected
+from llmwrappers.making import make
 from llmwrappers.priors import load_candidates, load_prior, shipped_priors
 from llmwrappers.priors.__main__ import main
-from llmwrappers.priors.measurement import RULE, Measurement, choose, make, measure, play, random_actions, steadiness
+from llmwrappers.priors.measurement import RULE, Measurement, choose, measure, play, random_actions, steadiness
 
 FOLDERS = sorted(path.parent for path in llmwrappers.priors.SHIPPED.glob("*/provenance.json"))
 PROVENANCE = {folder.name: json.loads((folder / "provenance.json").read_text("utf-8")) for folder in FOLDERS}
