@@ -10,6 +10,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
+OF_RENDERING = ("render_mode", "camera_name")
 UNREGISTERED = "An environment that a package registers is named with it: module:{}."
 
 
@@ -51,7 +52,7 @@ def made_with(env: gym.Env) -> dict[str, Any]:
     if env.spec is None:
         return {}
     registered = gym.registry[env.spec.id].kwargs if env.spec.id in gym.registry else {}
-    given = {name: value for name, value in env.spec.kwargs.items() if name not in ("render_mode", "camera_name")}
+    given = {name: value for name, value in env.spec.kwargs.items() if name not in OF_RENDERING}
     return {name: value for name, value in given.items() if name not in registered or registered[name] != value}
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-from gymnasium.spaces import Discrete
+from gymnasium.spaces import Dict, Discrete
 
 # A model with its meshes named is some ten thousand characters; what is longer would crowd out the rest of a prompt.
 LONGEST_MODEL = 60_000
@@ -80,6 +80,34 @@ def action_names(env: gym.Env) -> str | None:
     if names is None or set(names) != set(range(int(space.start), int(space.start + space.n))):
         return None
     return ", ".join(f"{number} {names[number]}" for number in sorted(names))
+
+
+def grid_words(env: gym.Env) -> str | None:
+    """Returns what the numbers in a MiniGrid's image are, which its documentation leaves to its source; None of another image.
+
+    Example:
+        >>> grid_words(gym.make("CartPole-v1"))
+    """
+    own: Any = env.unwrapped
+    image = env.observation_space["image"] if _has_image(env) else None
+    if image is None or not hasattr(own, "agent_view_size") or image is not own.observation_space["image"]:
+        return None
+    from minigrid.core import constants
+
+    def listed(numbers: dict[str, int]) -> str:
+        return ", ".join(f"{number} {name}" for name, number in numbers.items())
+
+    size = own.agent_view_size
+    return (
+        f"`obs['image'][i, j]` is (object, colour, state) of a cell in the agent's view, which is turned with it: the agent is "
+        f"at i = {size // 2}, j = {size - 1} and looks towards j = 0; i grows to its right. What it carries stands in its own "
+        f"cell. Objects: {listed(constants.OBJECT_TO_IDX)}. Colours: {listed(constants.COLOR_TO_IDX)}. States, of doors: "
+        f"{listed(constants.STATE_TO_IDX)}. Directions: 0 right, 1 down, 2 left, 3 up."
+    )
+
+
+def _has_image(env: gym.Env) -> bool:
+    return isinstance(env.observation_space, Dict) and "image" in env.observation_space.spaces
 
 
 def model_xml(env: gym.Env, shown: dict[str, str]) -> str | None:

@@ -25,11 +25,11 @@ from gymnasium.error import DependencyNotInstalled
 from gymnasium.spaces import Box, Discrete
 from gymnasium.utils import RecordConstructorArgs
 
-from llmwrappers.making import made_with
+from llmwrappers.making import OF_RENDERING, made_with
 from llmwrappers.sandbox.language import MAX_SIZE
 from llmwrappers.sandbox.values import layout_of_space, size_of_layout
 from local_llm.command import add_env_options, take_env_kwargs
-from local_llm.environment_facts import action_names, control_step, model_xml, step_limit
+from local_llm.environment_facts import action_names, control_step, grid_words, model_xml, step_limit
 from local_llm.facts import PROMPTS, Facts, FactsError, MissingFact, load_facts, serving
 from local_llm.space_words import bounds_words, flattened_entries, number_words, observation_words, without_addresses
 
@@ -135,7 +135,8 @@ def environment_values(env: gym.Env) -> dict[str, Any]:
         "large": size if (size := _size(observations)) > MAX_SIZE else None,
         "time_step": f"{time_step:.3g}" if isinstance(time_step, float) else None,
         "episode_length": f"at most {steps} steps" if steps else "until the environment ends it",
-        "arguments": ", ".join(f"{key}={value!r}" for key, value in made_with(env).items()) or None,
+        "grid": None if facts else grid_words(env),
+        "arguments": _arguments(env, made_with(env) if facts else env.spec.kwargs if env.spec else {}),
         **dict.fromkeys(("observation_bounds", "action_shape", "action_bounds", "half_width", "n_actions", "first_action")),
     }
     is_explained = facts is not None or bool(flattened_entries(env))
@@ -147,6 +148,12 @@ def environment_values(env: gym.Env) -> dict[str, Any]:
         raise TypeError(f"a prompt needs a bounded Box or a Discrete action space, {values['env_id']} has {actions}")
     half_width = number_words(RADIUS * (actions.high.astype(float) - actions.low) / 2)
     return {**values, "action_shape": actions.shape, "action_bounds": bounds_words(actions), "half_width": half_width}
+
+
+def _arguments(env: gym.Env, kwargs: dict[str, Any]) -> str | None:
+    """Writes what an environment is made with, but for how it is rendered."""
+    shown = {name: value for name, value in kwargs.items() if name not in OF_RENDERING}
+    return ", ".join(f"{name}={without_addresses(repr(value))}" for name, value in shown.items()) or None
 
 
 def _size(space: gym.Space) -> int:

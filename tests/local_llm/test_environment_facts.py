@@ -2,12 +2,12 @@
 
 import ale_py  # noqa: F401  it registers ALE/Breakout-v5
 import gymnasium as gym
-import minigrid  # noqa: F401
+import minigrid
 import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 
-from local_llm.environment_facts import action_names, control_step, model_xml, step_limit
+from local_llm.environment_facts import action_names, control_step, grid_words, model_xml, step_limit
 from local_llm.render import render_prompt
 
 
@@ -57,6 +57,32 @@ def test_actions_have_the_names_that_the_environment_gives_them():
     assert action_names(Knowing(action_type=Knowing(actions={0: "LEFT", 1: "IDLE"}))) == "0 LEFT, 1 IDLE"
     assert action_names(Knowing(action_type=Knowing(actions={0: "LEFT"}))) is None  # not all of them
     assert "- The actions are: 0 NOOP, 1 FIRE, 2 RIGHT, 3 LEFT.\n" in render_prompt("ALE/Breakout-v5")
+
+
+def test_a_grids_image_is_described_as_its_package_makes_it():
+    """Found out from an observation: the key, which lies to the right of the agent, and what the agent carries."""
+    env = gym.make("MiniGrid-DoorKey-5x5-v0")
+    words = grid_words(env)
+    assert "the agent is at i = 3, j = 6 and looks towards j = 0; i grows to its right" in words
+    assert "Objects: 0 unseen, 1 empty, 2 wall, 3 floor, 4 door, 5 key" in words
+    observation, _ = env.reset(seed=0)  # the agent looks to the left, the key lies above it: to its right
+    base = env.unwrapped
+    assert (observation["direction"], tuple(base.agent_pos)) == (2, (1, 3))
+    assert base.grid.get(1, 2).type == "key"
+    assert observation["image"][4, 6, 0] == 5
+    for action in (1, 3):  # turn right, pick up
+        observation, *_ = env.step(action)
+    assert observation["direction"] == 3
+    assert observation["image"][3, 6, 0] == 5
+    assert f"- The image: {words}\n" in render_prompt("MiniGrid-DoorKey-5x5-v0")
+
+
+def test_another_image_is_not_described():
+    """Of the same shape as the view, but the whole grid."""
+    env = minigrid.wrappers.FullyObsWrapper(gym.make("MiniGrid-Empty-8x8-v0", agent_view_size=7))
+    assert grid_words(gym.wrappers.FilterObservation(env.env, ["image"]))
+    assert grid_words(env) is None
+    assert grid_words(Knowing(agent_view_size=7)) is None
 
 
 def test_what_a_model_includes_is_put_in_its_place(tmp_path):
