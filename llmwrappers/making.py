@@ -10,6 +10,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
+# From here on gymnasium-robotics' Fetch and hands cannot be made.
+NEW_MUJOCO = (3, 12)
 OF_RENDERING = ("render_mode", "camera_name")
 UNREGISTERED = "An environment that a package registers is named with it: module:{}."
 
@@ -34,12 +36,14 @@ def env_kwargs_of(text: str) -> dict[str, Any]:
 
 
 def mujoco_hint() -> str:
-    """Returns what to say after an environment could not be made, where MuJoCo 4 was loaded for it; else nothing."""
-    if "mujoco" not in sys.modules or not importlib.metadata.version("mujoco").startswith("4."):
+    """Returns what to say after an environment could not be made, where MuJoCo was loaded and is newer than some run with."""
+    if "mujoco" not in sys.modules:
         return ""
-    return (
-        " (MuJoCo 4 breaks environments of gymnasium-robotics, dm_control and Meta-World that 3 runs: pip install 'mujoco<4')"
-    )
+    version = importlib.metadata.version("mujoco")
+    major, minor = map(int, version.split(".")[:2])
+    if (major, minor) < NEW_MUJOCO:
+        return ""
+    return f" (MuJoCo {version} breaks environments of gymnasium-robotics and others that 3.8 runs: pip install 'mujoco<3.9')"
 
 
 def made_with(env: gym.Env) -> dict[str, Any]:

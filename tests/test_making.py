@@ -25,15 +25,16 @@ def test_an_unknown_id_hints_at_the_package():
         make("Nowhere-v0")
 
 
-def test_what_mujoco_4_breaks_names_the_version_that_runs_it(monkeypatch):
+def test_what_a_new_mujoco_breaks_names_the_version_that_runs_it(monkeypatch):
     def broken():
         raise AttributeError("'mujoco._structs.MjModel' object has no attribute 'geom_bvhadr'")
 
     gym.register("llmwrappers-tests/OfMujoco-v0", entry_point=broken)
     monkeypatch.setitem(sys.modules, "mujoco", object())
-    monkeypatch.setattr("importlib.metadata.version", lambda name: "4.0.0")
-    with pytest.raises(gym.error.Error, match=r"has no attribute.*pip install 'mujoco<4'"):
-        make("llmwrappers-tests/OfMujoco-v0")
+    for version in ("4.0.0", "3.17.0"):
+        monkeypatch.setattr("importlib.metadata.version", lambda name, version=version: version)
+        with pytest.raises(gym.error.Error, match=rf"has no attribute.*MuJoCo {version} breaks.*pip install 'mujoco<3.9'"):
+            make("llmwrappers-tests/OfMujoco-v0")
     monkeypatch.setattr("importlib.metadata.version", lambda name: "3.8.1")
     with pytest.raises(gym.error.Error) as error:
         make("llmwrappers-tests/OfMujoco-v0")
