@@ -1,5 +1,7 @@
 """Tests of local_llm.environment_facts: what is stated is true, and what is not sure is not stated."""
 
+from types import SimpleNamespace
+
 import ale_py  # noqa: F401  it registers ALE/Breakout-v5
 import gymnasium as gym
 import minigrid
@@ -7,7 +9,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 
-from local_llm.environment_facts import action_names, control_step, grid_words, model_xml, step_limit
+from local_llm.environment_facts import action_names, constants, control_step, grid_words, model_xml, step_limit
 from local_llm.render import render_prompt
 
 
@@ -57,6 +59,67 @@ def test_actions_have_the_names_that_the_environment_gives_them():
     assert action_names(Knowing(action_type=Knowing(actions={0: "LEFT", 1: "IDLE"}))) == "0 LEFT, 1 IDLE"
     assert action_names(Knowing(action_type=Knowing(actions={0: "LEFT"}))) is None  # not all of them
     assert "- The actions are: 0 NOOP, 1 FIRE, 2 RIGHT, 3 LEFT.\n" in render_prompt("ALE/Breakout-v5")
+
+
+class Changing(Knowing):
+    """Counts its steps, and puts its start somewhere else in every episode."""
+
+    def __init__(self):
+        super().__init__(goal=np.array([256.0, 0.1]), gain=100, render_size=64, is_slow=True, _secret=3, table=np.zeros(9))
+
+    def reset(self, *, seed=None, options=None):
+        observation, info = super().reset(seed=seed)
+        self.steps, self.start, self.radius = 0, self.np_random.uniform(), np.float32(0.3)
+        return observation, info
+
+    def step(self, action):
+        self.steps += 1
+        return np.zeros(2, np.float32), 0.0, False, False, {}
+
+
+def test_constants_are_the_numbers_that_no_episode_changes():
+    assert constants(Changing()) == "goal = [256.0, 0.1], gain = 100, radius = 0.3"
+    assert constants(Knowing(gain=100)) is None  # it cannot be stepped
+
+
+def test_constants_are_in_the_prompt_where_there_are_no_facts():
+    assert "\n- Numbers in its object that do not change: min_position = -1.2, " in render_prompt("MountainCar-v0")
+    assert "do not change" not in render_prompt("Pendulum-v1")
+
+
+class Task:
+    """Walks."""
+
+    def __init__(self):
+        self._move_speed = 1
+
+    def get_observation(self, physics):
+        return {"height": physics.height()}
+
+    def get_reward(self, physics):
+        return physics.height() > _STAND_HEIGHT
+
+
+class Physics:
+    model = SimpleNamespace(ptr=None)
+
+    def height(self):
+        return 2.0
+
+
+_STAND_HEIGHT, _FLY_HEIGHT = 1.2, 9.9
+
+
+def test_a_task_of_dm_control_shows_what_it_observes_and_rewards():
+    adapted = SimpleNamespace(task=Task(), physics=Physics(), control_timestep=lambda: 0.025, _step_limit=1000.0)
+    gym.register("llmwrappers-tests/Adapted-v0", entry_point=lambda: Knowing(_env=adapted))
+    prompt = render_prompt("llmwrappers-tests/Adapted-v0")
+    assert "```python\n_STAND_HEIGHT = 1.2\n\nclass Task:" in prompt
+    assert '        return {"height": physics.height()}' in prompt
+    assert "    def height(self):\n        return 2.0" in prompt
+    assert "Its attribute _move_speed is 1." in prompt
+    assert "_FLY_HEIGHT" not in prompt
+    assert "- Control time step: 0.025 s. An episode lasts at most 1000 steps.\n" in prompt
 
 
 def test_a_grids_image_is_described_as_its_package_makes_it():
