@@ -5,7 +5,8 @@ from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box, Dict, Discrete
+from gymnasium.spaces.utils import flatten_space
 
 from cleanrl_scripts.common.arguments import RunArgs
 from cleanrl_scripts.common.errors import UserError
@@ -58,12 +59,25 @@ def flattened(env: gym.Env, env_id: str, images: bool = False) -> gym.Env:
                 "with wrappers of Gymnasium that make them so"
             )
     elif not (isinstance(space, Box) and len(space.shape) == 1):
-        try:
-            env = gym.wrappers.FlattenObservation(env)
-            assert isinstance(env.observation_space, Box)
-        except (AssertionError, NotImplementedError):
-            raise UserError(f"--env-id {env_id}: cannot flatten {space} to a vector") from None
+        if not _flattens(space):
+            raise UserError(f"--env-id {env_id}: cannot flatten {space} to a vector{_way_out(space)}")
+        env = gym.wrappers.FlattenObservation(env)
     return env
+
+
+def _flattens(space: gym.Space) -> bool:
+    try:
+        return isinstance(flatten_space(space), Box)
+    except NotImplementedError:
+        return False
+
+
+def _way_out(space: gym.Space) -> str:
+    entries = [key for key, part in space.spaces.items() if not _flattens(part)] if isinstance(space, Dict) else []
+    if not entries:
+        return ""
+    left_out = "leaves out " + ", ".join(map(repr, entries))
+    return f"; register the environment with gymnasium.wrappers.FilterObservation, which {left_out}"
 
 
 def refuse_action_space(env_id: str, algorithm: str, space: gym.Space, discrete: bool, bounded: bool) -> None:
