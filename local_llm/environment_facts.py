@@ -17,8 +17,8 @@ from local_llm.bare_model import bare_model
 
 # A model with its meshes named is some ten thousand characters; what is longer would crowd out the rest of a prompt.
 LONGEST_MODEL = 60_000
-# Of an array that is stated as a constant.
-MOST_NUMBERS = 8
+# Of an array that is stated as a constant, and of the episode that tells what is one.
+MOST_NUMBERS, MOST_STEPS = 8, 200
 OF_PICTURES = ("render", "screen", "window", "visual", "width", "height", "tile", "camera", "cell_size")
 
 
@@ -91,9 +91,9 @@ def action_names(env: gym.Env) -> str | None:
 
 
 def constants(env: gym.Env) -> str | None:
-    """Returns the numbers that an environment's object holds and that do not change: thresholds, gains, where the goal is.
+    """Returns the numbers and flags that an environment's object holds and that do not change: gains, where the goal is.
 
-    Two episodes of different seeds and lengths tell what changes. Left out is what the names say to be of pictures.
+    The beginning of one episode and the end of another tell what changes. Left out is what the names say to be of pictures.
 
     Example:
         >>> constants(gym.make("MountainCar-v0"))[:78]
@@ -104,8 +104,10 @@ def constants(env: gym.Env) -> str | None:
         for seed in range(2):
             env.reset(seed=seed)
             env.action_space.seed(seed)
-            for _ in range(seed):
-                env.step(env.action_space.sample())
+            for _ in range(seed * MOST_STEPS):
+                _, _, terminated, truncated, _ = env.step(env.action_space.sample())
+                if terminated or truncated:
+                    break
             episodes.append({name: words for name, value in vars(own).items() if (words := _constant(name, value))})
     except Exception:  # whatever it is, it is not the prompt's to say
         return None
@@ -114,8 +116,10 @@ def constants(env: gym.Env) -> str | None:
 
 
 def _constant(name: str, value: Any) -> str | None:
-    if name.startswith("_") or any(word in name for word in OF_PICTURES) or isinstance(value, bool):
+    if name.startswith("_") or any(word in name for word in OF_PICTURES):
         return None
+    if isinstance(value, bool):
+        return str(value)
     if isinstance(value, int | float | np.number):
         return f"{value:.6g}"
     if isinstance(value, np.ndarray) and value.dtype.kind in "fiu" and 0 < value.size <= MOST_NUMBERS:

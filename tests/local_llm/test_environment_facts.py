@@ -78,12 +78,12 @@ class Changing(Knowing):
 
 
 def test_constants_are_the_numbers_that_no_episode_changes():
-    assert constants(Changing()) == "goal = [256.0, 0.1], gain = 100, radius = 0.3"
+    assert constants(Changing()) == "goal = [256.0, 0.1], gain = 100, is_slow = True, radius = 0.3"
     assert constants(Knowing(gain=100)) is None  # it cannot be stepped
 
 
 def test_constants_are_in_the_prompt_where_there_are_no_facts():
-    assert "\n- Numbers in its object that do not change: min_position = -1.2, " in render_prompt("MountainCar-v0")
+    assert "\n- Attributes of its object that do not change: min_position = -1.2, " in render_prompt("MountainCar-v0")
     assert "do not change" not in render_prompt("Pendulum-v1")
 
 
