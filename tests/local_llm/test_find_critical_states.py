@@ -377,7 +377,9 @@ class TestSecondRound:
             return Trial(rows, play("Pendulum-v1", first_seed=50))
 
         backend = Scripted(*texts)
-        table = find_critical_states(trajectories, env, backend, Sampling(), folder, self.ROUNDS, try_table=try_table)
+        table = find_critical_states(
+            Episodes(trajectories, env, self.ROUNDS, backend), backend, Sampling(), folder, try_table=try_table
+        )
         assert backend.texts == []
         assert tried == [("table-1.json", (folder / "table-1.json").read_bytes())]
         return table, backend
@@ -468,7 +470,7 @@ class TestSecondRound:
 
     def test_it_needs_a_trial(self, trajectories, env, tmp_path):
         with pytest.raises(ValueError, match="try_table is for settings.rounds = 2 and needed there, got None for 2"):
-            find_critical_states(trajectories, env, Scripted(), Sampling(), tmp_path, self.ROUNDS)
+            find_critical_states(Episodes(trajectories, env, self.ROUNDS), Scripted(), Sampling(), tmp_path)
 
 
 class TestCode:
