@@ -33,7 +33,7 @@ from scripted import (
 
 from llmwrappers import CriticalStates, LLMActionOverride, Trajectories
 from llmwrappers.critical_states.function import CriticalFunction
-from local_llm import episode_prompts
+from local_llm import episode_prompts, guidance_folder
 from local_llm import find_critical_states as command
 from local_llm.episode_prompts import Episodes
 from local_llm.find_critical_states import find_critical_states, main
@@ -266,6 +266,19 @@ class TestCommand:
         table = CriticalStates.load(saved.parent / "tables" / "gymnasium-Pendulum-v1" / "table.json")
         table.require_fits(gym.make("gymnasium:Pendulum-v1"))
         assert "--env-id gymnasium:Pendulum-v1" in capsys.readouterr().out
+
+    def test_what_the_environment_is_made_with_goes_everywhere(self, saved, monkeypatch, capsys):
+        backend = Scripted(*GOOD)
+        assert self.run(monkeypatch, backend, "--env-kwargs", '{"g": 1.62}', "--output", "moon") == 0
+        assert all("This environment was made with g=1.62; where" in prompt for prompt in backend.prompts)
+        assert """--env-id Pendulum-v1 --env-kwargs '{"g": 1.62}' --agent""" in capsys.readouterr().out
+        assert facts(saved.parent / "moon")["env_kwargs"] == {"g": 1.62}
+        shutil.copy("trajectories.npz", "moon")
+        made = []
+        monkeypatch.setattr(guidance_folder, "make", lambda env_id, **kwargs: made.append(kwargs) or gym.make(env_id, **kwargs))
+        assert main(["--replay", "moon", "--output", "again"]) == 0
+        assert made == [{"g": 1.62}]
+        assert facts(saved.parent / "again")["env_kwargs"] == {"g": 1.62}
 
     def test_what_came_is_recorded_and_the_same_command_goes_on(self, saved, monkeypatch, capsys):
         backend = Scripted(*GOOD[:2], ModelError("the server is down"))
