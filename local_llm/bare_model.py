@@ -20,7 +20,7 @@ def bare_model(xml: str) -> str:
         </mujoco>
     """
     root = ET.fromstring(xml)
-    classes = {MAIN: dict.fromkeys(COLLISIONS, "1")}
+    classes: dict[str, dict[str, str]] = {MAIN: dict.fromkeys(COLLISIONS, "1")}
     for default in root.findall("default"):
         _read_classes(default, classes[MAIN], classes)
     _strip(root, classes, MAIN)

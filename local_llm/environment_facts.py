@@ -36,7 +36,8 @@ def control_step(env: gym.Env) -> float | None:
     time_step = getattr(getattr(getattr(simulator, "model", None), "opt", None), "timestep", None)
     known = [1 / frames_a_second] if frames_a_second else []
     known += [time_step * frames] if time_step and frames else []
-    if callable(of_dm_control := getattr(getattr(simulator, "_env", None), "control_timestep", None)):
+    of_dm_control: Any = getattr(getattr(simulator, "_env", None), "control_timestep", None)
+    if of_dm_control is not None:
         return float(of_dm_control())
     return dt if isinstance(dt, float) and any(math.isclose(dt, step, rel_tol=0.02) for step in known) else None
 
@@ -134,8 +135,8 @@ def grid_words(env: gym.Env) -> str | None:
         >>> grid_words(gym.make("CartPole-v1"))
     """
     own: Any = env.unwrapped
-    image = env.observation_space["image"] if _has_image(env) else None
-    if image is None or not hasattr(own, "agent_view_size") or image is not own.observation_space["image"]:
+    image = _image(env.observation_space)
+    if image is None or not hasattr(own, "agent_view_size") or image is not _image(own.observation_space):
         return None
     from minigrid.core import constants
 
@@ -151,8 +152,8 @@ def grid_words(env: gym.Env) -> str | None:
     )
 
 
-def _has_image(env: gym.Env) -> bool:
-    return isinstance(env.observation_space, Dict) and "image" in env.observation_space.spaces
+def _image(space: gym.Space) -> gym.Space | None:
+    return space.spaces.get("image") if isinstance(space, Dict) else None
 
 
 def model_xml(env: gym.Env, shown: dict[str, str] | None) -> str | None:

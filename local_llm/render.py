@@ -188,7 +188,7 @@ def _documentation(env: gym.Env, left_out: list[str]) -> str:
     docstring of its own, the newest version that has one speaks for it.
     """
     # dm_control's: the adapter's class speaks of itself.
-    adapted = getattr(env.unwrapped, "_env", None)
+    adapted: Any = getattr(env.unwrapped, "_env", None)
     task = getattr(adapted, "task", None)
     text = type(env.unwrapped).__doc__ if task is None else _task_words(task, adapted.physics)
     text = text or (_newest_docstring(env.spec.id) if env.spec else None)

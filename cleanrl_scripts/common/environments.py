@@ -60,7 +60,7 @@ def flattened(env: gym.Env, env_id: str, images: bool = False) -> gym.Env:
             )
     elif not (isinstance(space, Box) and len(space.shape) == 1):
         if not _flattens(space):
-            raise UserError(f"--env-id {env_id}: cannot flatten {space} to a vector{_way_out(space)}")
+            raise UserError(f"--env-id {env_id}: {_what_stays(space)}")
         env = gym.wrappers.FlattenObservation(env)
     return env
 
@@ -72,12 +72,14 @@ def _flattens(space: gym.Space) -> bool:
         return False
 
 
-def _way_out(space: gym.Space) -> str:
+def _what_stays(space: gym.Space) -> str:
     entries = [key for key, part in space.spaces.items() if not _flattens(part)] if isinstance(space, Dict) else []
     if not entries:
-        return ""
-    left_out = "leaves out " + ", ".join(map(repr, entries))
-    return f"; register the environment with gymnasium.wrappers.FilterObservation, which {left_out}"
+        return f"cannot flatten {space} to a vector"
+    return (
+        f"cannot make numbers of {', '.join(map(repr, entries))} in the observation; register the environment with "
+        "gymnasium.wrappers.FilterObservation, which leaves out entries"
+    )
 
 
 def refuse_action_space(env_id: str, algorithm: str, space: gym.Space, discrete: bool, bounded: bool) -> None:
