@@ -4,6 +4,7 @@ Nothing is stated that may be wrong: an attribute of the right name is believed 
 """
 
 import math
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -136,19 +137,20 @@ def grid_words(env: gym.Env) -> str | None:
     """
     own: Any = env.unwrapped
     image = _image(env.observation_space)
-    if image is None or not hasattr(own, "agent_view_size") or image is not _image(own.observation_space):
+    numbers: Any = sys.modules.get("minigrid.core.constants")
+    is_minigrid = numbers is not None and hasattr(own, "agent_view_size")
+    if image is None or not is_minigrid or image is not _image(own.observation_space):
         return None
-    from minigrid.core import constants
 
-    def listed(numbers: dict[str, int]) -> str:
-        return ", ".join(f"{number} {name}" for name, number in numbers.items())
+    def listed(table: dict[str, int]) -> str:
+        return ", ".join(f"{number} {name}" for name, number in table.items())
 
-    size = own.agent_view_size
+    size = int(own.agent_view_size)
     return (
         f"`obs['image'][i, j]` is (object, colour, state) of a cell in the agent's view, which is turned with it: the agent is "
         f"at i = {size // 2}, j = {size - 1} and looks towards j = 0; i grows to its right. What it carries stands in its own "
-        f"cell. Objects: {listed(constants.OBJECT_TO_IDX)}. Colours: {listed(constants.COLOR_TO_IDX)}. States, of doors: "
-        f"{listed(constants.STATE_TO_IDX)}. Directions: 0 right, 1 down, 2 left, 3 up."
+        f"cell. Objects: {listed(numbers.OBJECT_TO_IDX)}. Colours: {listed(numbers.COLOR_TO_IDX)}. States, of doors: "
+        f"{listed(numbers.STATE_TO_IDX)}. Directions: 0 right, 1 down, 2 left, 3 up."
     )
 
 
