@@ -138,8 +138,7 @@ def grid_words(env: gym.Env) -> str | None:
     own: Any = env.unwrapped
     image = _image(env.observation_space)
     numbers: Any = sys.modules.get("minigrid.core.constants")
-    is_minigrid = numbers is not None and hasattr(own, "agent_view_size")
-    if image is None or not is_minigrid or image is not _image(own.observation_space):
+    if image is None or numbers is None or image is not _image(own.observation_space) or not hasattr(own, "agent_view_size"):
         return None
 
     def listed(table: dict[str, int]) -> str:
