@@ -15,7 +15,8 @@ import tyro
 from machine import describe_machine
 
 from llmwrappers import GeneratedPolicy, load_prior, priors, vet_policy
-from llmwrappers.priors.measurement import make, play
+from llmwrappers.making import make
+from llmwrappers.priors.measurement import play
 
 GOAL = 10.0
 

@@ -17,18 +17,9 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from llmwrappers.making import make
 from llmwrappers.priors import PriorPolicy
-from llmwrappers.priors.measurement import (
-    HEADER,
-    RULE,
-    Measurement,
-    choose,
-    doing_nothing,
-    make,
-    measure,
-    random_actions,
-    row,
-)
+from llmwrappers.priors.measurement import HEADER, RULE, Measurement, choose, doing_nothing, measure, random_actions, row
 from local_llm.processes import cores, run_commands
 from local_llm.training import FINAL_SEEDS, MOST_TRAINED, Run, plan, require_trainable, train, training_settings
 from local_llm.wording import number_text

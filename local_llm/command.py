@@ -18,7 +18,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from llmwrappers.priors.measurement import env_kwargs_of
+from llmwrappers.making import env_kwargs_of
 from local_llm.models.recorded import Recorded
 from local_llm.models.reply import Backend, Message, ModelError, Reply, Sampling, count_tokens
 from local_llm.training import TrainingFailed

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from llmwrappers.making import make
 from llmwrappers.priors import PriorPolicy
-from llmwrappers.priors.measurement import make, play
+from llmwrappers.priors.measurement import play
 from local_llm.choose import Candidate, Choice
 from local_llm.wording import count_text, fixed_text, number_text
 

@@ -4,16 +4,23 @@ Nothing is stated that may be wrong: an attribute of the right name is believed 
 """
 
 import math
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-from gymnasium.spaces import Discrete
+import numpy as np
+from gymnasium.spaces import Dict, Discrete
+
+from local_llm.bare_model import bare_model
 
 # A model with its meshes named is some ten thousand characters; what is longer would crowd out the rest of a prompt.
 LONGEST_MODEL = 60_000
+# Of an array that is stated as a constant, and of the episode that tells what is one.
+MOST_NUMBERS, MOST_STEPS = 8, 200
+OF_PICTURES = ("render", "screen", "window", "visual", "width", "height", "tile", "camera", "cell_size")
 
 
 def control_step(env: gym.Env) -> float | None:
@@ -30,6 +37,9 @@ def control_step(env: gym.Env) -> float | None:
     time_step = getattr(getattr(getattr(simulator, "model", None), "opt", None), "timestep", None)
     known = [1 / frames_a_second] if frames_a_second else []
     known += [time_step * frames] if time_step and frames else []
+    of_dm_control: Any = getattr(getattr(simulator, "_env", None), "control_timestep", None)
+    if of_dm_control is not None:
+        return float(of_dm_control())
     return dt if isinstance(dt, float) and any(math.isclose(dt, step, rel_tol=0.02) for step in known) else None
 
 
@@ -82,9 +92,83 @@ def action_names(env: gym.Env) -> str | None:
     return ", ".join(f"{number} {names[number]}" for number in sorted(names))
 
 
-def model_xml(env: gym.Env, shown: dict[str, str]) -> str | None:
-    """Returns the MuJoCo model that the environment runs, what it includes put in place; or what ``shown`` has for its file."""
+def constants(env: gym.Env) -> str | None:
+    """Returns the numbers and flags that an environment's object holds and that do not change: gains, where the goal is.
+
+    The beginning of one episode and the end of another tell what changes. Left out is what the names say to be of pictures.
+
+    Example:
+        >>> constants(gym.make("MountainCar-v0"))[:78]
+        'min_position = -1.2, max_position = 0.6, max_speed = 0.07, goal_position = 0.5'
+    """
+    own, episodes = env.unwrapped, []
+    try:
+        for seed in range(2):
+            env.reset(seed=seed)
+            env.action_space.seed(seed)
+            for _ in range(seed * MOST_STEPS):
+                _, _, terminated, truncated, _ = env.step(env.action_space.sample())
+                if terminated or truncated:
+                    break
+            episodes.append({name: words for name, value in vars(own).items() if (words := _constant(name, value))})
+    except Exception:  # whatever it is, it is not the prompt's to say
+        return None
+    same = [f"{name} = {words}" for name, words in episodes[0].items() if episodes[1].get(name) == words]
+    return ", ".join(same) or None
+
+
+def _constant(name: str, value: Any) -> str | None:
+    if name.startswith("_") or any(word in name for word in OF_PICTURES):
+        return None
+    if isinstance(value, bool):
+        return str(value)
+    if isinstance(value, int | float | np.number):
+        return f"{value:.6g}"
+    if isinstance(value, np.ndarray) and value.dtype.kind in "fiu" and 0 < value.size <= MOST_NUMBERS:
+        return str(np.vectorize(lambda number: float(f"{number:.6g}"))(value).tolist())
+    return None
+
+
+def grid_words(env: gym.Env) -> str | None:
+    """Returns what the numbers in a MiniGrid's image are, which its documentation leaves to its source; None of another image.
+
+    Example:
+        >>> grid_words(gym.make("CartPole-v1"))
+    """
     own: Any = env.unwrapped
+    image = _image(env.observation_space)
+    numbers: Any = sys.modules.get("minigrid.core.constants")
+    if image is None or numbers is None or image is not _image(own.observation_space) or not hasattr(own, "agent_view_size"):
+        return None
+
+    def listed(table: dict[str, int]) -> str:
+        return ", ".join(f"{number} {name}" for name, number in table.items())
+
+    size = int(own.agent_view_size)
+    return (
+        f"`obs['image'][i, j]` is (object, colour, state) of a cell in the agent's view, which is turned with it: the agent is "
+        f"at i = {size // 2}, j = {size - 1} and looks towards j = 0; i grows to its right. What it carries stands in its own "
+        f"cell. Objects: {listed(numbers.OBJECT_TO_IDX)}. Colours: {listed(numbers.COLOR_TO_IDX)}. States, of doors: "
+        f"{listed(numbers.STATE_TO_IDX)}. Directions: 0 right, 1 down, 2 left, 3 up."
+    )
+
+
+def _image(space: gym.Space) -> gym.Space | None:
+    return space.spaces.get("image") if isinstance(space, Dict) else None
+
+
+def model_xml(env: gym.Env, shown: dict[str, str] | None) -> str | None:
+    """Returns the MuJoCo model that the environment runs, what it includes put in place; without what only a picture needs.
+
+    With ``shown`` it is the file as it is, or what ``shown`` has for a file of its name.
+    """
+    text = _model_text(env.unwrapped, shown or {})
+    if text and shown is None:
+        text = bare_model(text)
+    return text if text and len(text) <= LONGEST_MODEL else None
+
+
+def _model_text(own: Any, shown: dict[str, str]) -> str | None:
     text, path = None, getattr(own, "fullpath", None)
     if path:
         path = Path(path)
@@ -102,5 +186,4 @@ def model_xml(env: gym.Env, shown: dict[str, str]) -> str | None:
             mujoco.mj_saveLastXML(file.name, model)  # pyright: ignore[reportAttributeAccessIssue]
         except Exception:  # made by other means than from XML
             return text
-        compiled = Path(file.name).read_text("utf-8")
-    return compiled if len(compiled) <= LONGEST_MODEL else None
+        return Path(file.name).read_text("utf-8")

@@ -112,7 +112,7 @@ class Episodes:
                 f"episodes must be less than the {len(trajectories)} of the trajectories, because the others set the "
                 f"tolerance; got {settings.episodes}"
             )
-        self.settings, self.space = settings, env.action_space
+        self.trajectories, self.env, self.settings, self.space = trajectories, env, settings, env.action_space
         self.shown, self.held_out = trajectories.split(settings.episodes)
         names = [name for part in flattened_entries(env) for name in _entry_names(*part)]
         self.interpreter = Interpreter(load_facts(env), self.shown, names)

@@ -8,7 +8,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces.utils import flatten
 
-from llmwrappers.priors.measurement import Measurement, Step, make, play
+from llmwrappers.making import make
+from llmwrappers.priors.measurement import Measurement, Step, play
 from local_llm.choose import Candidate
 from local_llm.wording import count_text, number_text
 

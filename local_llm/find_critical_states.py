@@ -35,7 +35,7 @@ from pathlib import Path
 from llmwrappers import PolicyRejected, Trajectories
 from llmwrappers.critical_states.guidance import SHIPPED
 from llmwrappers.files import folder_name
-from llmwrappers.priors.measurement import make
+from llmwrappers.making import make
 from local_llm.command import (
     Overwriting,
     UserError,
@@ -98,12 +98,12 @@ def run(args: argparse.Namespace) -> None:
         print(f"prompt: {output / first}")
         return
     backend = make_backend(args)
-    prompt = Episodes(trajectories, env, args.settings, backend).first_prompt()
-    claim_output(output, prompt, recordings(args), first, "critical states")
+    episodes = Episodes(trajectories, env, args.settings, backend)
+    claim_output(output, episodes.first_prompt(), recordings(args), first, "critical states")
     command = command_line("local_llm.find_critical_states", args.argv)
     backend = Overwriting(backend, output, first)
     try:
-        find_critical_states(trajectories, env, backend, args.sampling, output, args.settings, command, try_table)
+        find_critical_states(episodes, backend, args.sampling, output, command, try_table)
     except PromptTooLong as error:
         error.add_note(
             "A shorter prompt: a smaller --token-budget, fewer --episodes. Room for less of an answer: --max-new-tokens."

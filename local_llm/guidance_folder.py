@@ -17,7 +17,7 @@ import numpy as np
 
 from llmwrappers import CriticalStates, PolicyRejected, Trajectories
 from llmwrappers.critical_states.table import spread
-from llmwrappers.priors.measurement import made_with, make
+from llmwrappers.making import made_with, make
 from local_llm.command import Overwriting, UserError, circumstances, claim_output, save_text, sha256
 from local_llm.episode_prompts import Case, Episodes, Settings, flattened_as
 from local_llm.models.recorded import UNREADABLE, Recorded, write_json
@@ -30,12 +30,10 @@ FIRST_PROMPTS = {"all": "prompt-states.txt", "code": "prompt-function.txt"}
 
 
 def find_critical_states(
-    trajectories: Trajectories,
-    env: gym.Env,
+    episodes: Episodes,
     backend: Backend,
     sampling: Sampling,
     folder: Path,
-    settings: Settings | None = None,
     command: str = "find_critical_states(...)",
     try_table: Callable[[Path], Trial] | None = None,
     recorded: Path | None = None,
@@ -46,26 +44,24 @@ def find_critical_states(
     that the share ``settings.hit_rate`` of their steps matches.
 
     Args:
-        trajectories: episodes of the agent that is to be guided
-        env: the environment they are from, for its spaces and facts, and to probe the code in
+        episodes: of the agent that is to be guided, as the backend is shown them; in their environment the code is probed
         backend: what answers (see ``local_llm.models.reply.Backend``)
         sampling: how replies are drawn
         folder: where to write; made if it is not there
-        settings: how much the model is shown and asked for; the defaults if None
         command: what to name as the origin in provenance.json
         try_table: for a second round, plays a table in a file, as ``local_llm.trial.try_by_training`` does
         recorded: a folder whose prompts are asked as they are there, whatever today's would be
 
     Raises:
-        ValueError: trajectories that do not fit the environment or the settings; as ExtractionError, no usable answer
+        ValueError: ``try_table`` without a second round, or none for it; as ExtractionError, no usable answer
         ModelError: a reply does not come; those that came are in the folder
     """
-    settings = settings or Settings()
+    trajectories, env, settings = episodes.trajectories, episodes.env, episodes.settings
     if (settings.rounds == 2) != (try_table is not None):
         raise ValueError(f"try_table is for settings.rounds = 2 and needed there, got {try_table!r} for {settings.rounds}")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    finder = Finder(Episodes(trajectories, env, settings, backend), backend, sampling, folder, recorded)
+    finder = Finder(episodes, backend, sampling, folder, recorded)
     facts = {
         "environment": trajectories.env_id,
         "env_kwargs": made_with(env),
@@ -191,7 +187,8 @@ def rebuild(folder: Path, output: Path) -> None:
     claim_output(output, first_prompt, folder, first, "critical states")
     backend = Overwriting(Recorded(None, folder, "replay"), output, first)
     trial = (lambda _: read_trial(folder / "entries.json", folder / "trajectories-2.npz")) if settings.rounds == 2 else None
-    find_critical_states(trajectories, env, backend, sampling, output, settings, f"rebuilt from {folder}", trial, folder)
+    episodes = Episodes(trajectories, env, settings, backend)
+    find_critical_states(episodes, backend, sampling, output, f"rebuilt from {folder}", trial, folder)
     env.close()
     for name in ("table.json", "critical.py", "table-1.json", "critical-1.py"):
         old, new = ((place / name).read_bytes() if (place / name).is_file() else None for place in (folder, output))

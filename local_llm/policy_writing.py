@@ -9,7 +9,8 @@ import numpy as np
 from gymnasium.spaces import Text
 
 from llmwrappers import PolicyRejected, vet_policy
-from llmwrappers.priors.measurement import make, measure, random_actions
+from llmwrappers.making import make
+from llmwrappers.priors.measurement import measure, random_actions
 from llmwrappers.sandbox.language import MAX_CHARACTERS
 from llmwrappers.sandbox.values import layout_of_space
 from local_llm.choose import Candidate
@@ -41,6 +42,7 @@ class PolicyWriting(gym.Env):
         env_id: the environment that policies are written for
         attempts: steps of an episode
         episodes: episodes that a policy is played for, seeded 0, 1, ...
+        env_kwargs: what the environment is made with
 
     Raises:
         ValueError: ``attempts`` or ``episodes`` below 1
@@ -65,17 +67,18 @@ class PolicyWriting(gym.Env):
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012
 
-    def __init__(self, env_id: str, attempts: int = 10, episodes: int = 3):
+    def __init__(self, env_id: str, attempts: int = 10, episodes: int = 3, env_kwargs: dict[str, Any] | None = None):
         for name, value in (("attempts", attempts), ("episodes", episodes)):
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value!r}")
         self.env_id, self.attempts, self.episodes = env_id, attempts, episodes
-        self._env = make(env_id)
+        self.env_kwargs = env_kwargs or {}
+        self._env = make(env_id, **self.env_kwargs)
         if layout_of_space(self._env.observation_space) is None:
             raise ValueError(
                 f"env_id must be of an environment whose observations are arrays or a Dict of them, got {env_id!r}"
             )
-        self._prompt = render_prompt(env_id)
+        self._prompt = render_prompt(env_id, **self.env_kwargs)
         # Any text that a model may write: Latin, Greek, arrows, mathematics.
         characters = frozenset(string.printable) | {chr(code) for code in range(0xA0, 0x3000)} | frozenset(self._prompt)
         self.action_space = Text(MAX_CHARACTERS, min_length=0, charset=characters)
@@ -101,7 +104,8 @@ class PolicyWriting(gym.Env):
         mean_return = float(np.mean(measurement.returns))
         reward = max(0.0, mean_return - self._best) / max(1.0, abs(self.random_return))
         self._best = max(self._best, mean_return)
-        report = report_text(self.env_id, Candidate(1, source, Path("policy.py"), policy), measurement, self._random)
+        candidate = Candidate(1, source, Path("policy.py"), policy)
+        report = report_text(self.env_id, candidate, measurement, self._random, env_kwargs=self.env_kwargs)
         return self._text(report), reward, self._left == 0, False, {**self._info(), "mean_return": mean_return}
 
     def close(self):

@@ -25,11 +25,11 @@ from gymnasium.error import DependencyNotInstalled
 from gymnasium.spaces import Box, Discrete
 from gymnasium.utils import RecordConstructorArgs
 
-from llmwrappers.priors.measurement import made_with
+from llmwrappers.making import OF_RENDERING, made_with
 from llmwrappers.sandbox.language import MAX_SIZE
 from llmwrappers.sandbox.values import layout_of_space, size_of_layout
 from local_llm.command import add_env_options, take_env_kwargs
-from local_llm.environment_facts import action_names, control_step, model_xml, step_limit
+from local_llm.environment_facts import action_names, constants, control_step, grid_words, model_xml, step_limit
 from local_llm.facts import PROMPTS, Facts, FactsError, MissingFact, load_facts, serving
 from local_llm.space_words import bounds_words, flattened_entries, number_words, observation_words, without_addresses
 
@@ -67,7 +67,9 @@ def render_prompt(env_id: str, **make_kwargs: Any) -> str:
     except ImportError as error:
         raise DependencyNotInstalled(f"{env_id} needs a package that is not installed as it should be: {error}") from error
     try:
-        return fill_file("camel.md", {**environment_values(env), **facts_values(load_facts(env))})
+        facts = load_facts(env)
+        numbers = {"constants": None if facts else constants(env)}
+        return fill_file("camel.md", {**environment_values(env), **facts_values(facts), **numbers})
     finally:
         env.close()
 
@@ -129,13 +131,14 @@ def environment_values(env: gym.Env) -> dict[str, Any]:
     values = {
         "env_id": env.spec.id if env.spec else type(env.unwrapped).__name__,
         "documentation": _documentation(env, facts.sections_left_out if facts else []) + _wrappers(env),
-        "xml": model_xml(env, facts.model_shown if facts else {}),
+        "xml": model_xml(env, facts.model_shown if facts else None),
         "action_names": None if facts else action_names(env),
         "observation": observation_words(env),
         "large": size if (size := _size(observations)) > MAX_SIZE else None,
         "time_step": f"{time_step:.3g}" if isinstance(time_step, float) else None,
         "episode_length": f"at most {steps} steps" if steps else "until the environment ends it",
-        "arguments": ", ".join(f"{key}={value!r}" for key, value in made_with(env).items()) or None,
+        "grid": None if facts else grid_words(env),
+        "arguments": _arguments(env, made_with(env) if facts else env.spec.kwargs if env.spec else {}),
         **dict.fromkeys(("observation_bounds", "action_shape", "action_bounds", "half_width", "n_actions", "first_action")),
     }
     is_explained = facts is not None or bool(flattened_entries(env))
@@ -147,6 +150,12 @@ def environment_values(env: gym.Env) -> dict[str, Any]:
         raise TypeError(f"a prompt needs a bounded Box or a Discrete action space, {values['env_id']} has {actions}")
     half_width = number_words(RADIUS * (actions.high.astype(float) - actions.low) / 2)
     return {**values, "action_shape": actions.shape, "action_bounds": bounds_words(actions), "half_width": half_width}
+
+
+def _arguments(env: gym.Env, kwargs: dict[str, Any]) -> str | None:
+    """Writes what an environment is made with, but for how it is rendered."""
+    shown = {name: value for name, value in kwargs.items() if name not in OF_RENDERING}
+    return ", ".join(f"{name}={without_addresses(repr(value))}" for name, value in shown.items()) or None
 
 
 def _size(space: gym.Space) -> int:
@@ -179,8 +188,9 @@ def _documentation(env: gym.Env, left_out: list[str]) -> str:
     docstring of its own, the newest version that has one speaks for it.
     """
     # dm_control's: the adapter's class speaks of itself.
-    task = getattr(getattr(env.unwrapped, "_env", None), "task", None)
-    text = type(env.unwrapped).__doc__ if task is None else _task_words(task)
+    adapted: Any = getattr(env.unwrapped, "_env", None)
+    task = getattr(adapted, "task", None)
+    text = type(env.unwrapped).__doc__ if task is None else _task_words(task, adapted.physics)
     text = text or (_newest_docstring(env.spec.id) if env.spec else None)
     if text is None:
         return "This environment has no documentation.\n"
@@ -189,14 +199,17 @@ def _documentation(env: gym.Env, left_out: list[str]) -> str:
     return "".join(section for section in sections if section.partition("\n")[0].strip() not in headings)
 
 
-def _task_words(task: Any) -> str:
-    """Says what a task of dm_control is: its domain's and its class's own words, its settings, and how it rewards."""
-    kind = type(task)
-    domain, settings = sys.modules[kind.__module__].__doc__, vars(task).items()
-    words = [f"The task {kind.__name__} of {kind.__module__}, adapted to Gymnasium.", domain, kind.__doc__]
-    words += [f"Its attribute {name} is {value}." for name, value in settings if type(value) in (int, float)]
-    with contextlib.suppress(OSError, AttributeError, TypeError):
-        words.append(f"Its reward:\n\n{inspect.getsource(kind.get_reward)}")
+def _task_words(task: Any, physics: Any) -> str:
+    """Says what a task of dm_control is: its domain's words, its settings, and the source of what it observes and rewards."""
+    kind, domain = type(task), sys.modules[type(task).__module__]
+    words = [f"The task {kind.__name__} of {kind.__module__}, adapted to Gymnasium.", domain.__doc__]
+    words += [f"Its attribute {name} is {value}." for name, value in vars(task).items() if type(value) in (int, float)]
+    with contextlib.suppress(OSError, TypeError):
+        source = [inspect.getsource(cls) for cls in (kind, type(physics)) if cls.__module__ == domain.__name__]
+        numbers = [f"{name} = {value}" for name, value in vars(domain).items() if type(value) in (int, float)]
+        used = [line for line in numbers if re.search(rf"\b{line.split()[0]}\b", "".join(source))]
+        listing = "\n\n".join(["\n".join(used), *source]).strip()
+        words.append(f"```python\n{listing}\n```")
     return "\n\n".join(inspect.cleandoc(text) for text in words if text) + "\n"
 
 

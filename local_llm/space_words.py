@@ -103,6 +103,8 @@ def _words(space: gym.Space) -> str:
         return f"array of shape {space.shape}, integers from {first} to {last}"
     if isinstance(space, MultiBinary):
         return f"array of shape {space.shape} of 0 and 1"
+    if space.dtype is not None and space.dtype.kind == "U":
+        return "text, which no policy can read"
     return without_addresses(str(space))
 
 

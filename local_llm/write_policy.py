@@ -22,8 +22,9 @@ import gymnasium as gym
 
 from llmwrappers import PolicyRejected, priors, vet_policy
 from llmwrappers.files import folder_name
+from llmwrappers.making import make
 from llmwrappers.priors import PriorPolicy
-from llmwrappers.priors.measurement import Measurement, choose, make, measure, random_actions
+from llmwrappers.priors.measurement import Measurement, choose, measure, random_actions
 from llmwrappers.sandbox.values import layout_of_space
 from local_llm.choose import BUDGET_STEPS, Candidate, Choice, choose_candidate
 from local_llm.command import (
@@ -257,6 +258,7 @@ def run(args: argparse.Namespace) -> Choice:
         require_trainable(args.candidates + args.refine, args.budget_steps, env)  # before a model is asked
     prompt = args.prompt.read_text("utf-8") if args.prompt else render_prompt(args.env_id, **args.env_kwargs)
     claim_output(args.output, prompt, recordings(args))
+    measure(env, random_actions(env.action_space, args.seed), 1, args.seed)  # what no policy can be played in is refused, too
     writer = Writer(Overwriting(make_backend(args), args.output), args.sampling, env, args.output, args.episodes, args.seed)
     try:
         choice = write_and_choose(args, prompt, writer)

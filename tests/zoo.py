@@ -9,10 +9,9 @@
 Packages that are not installed are skipped with a note.
 """
 
-import contextlib
 import importlib.util
 import json
-import sys
+import os
 import tempfile
 import warnings
 from dataclasses import dataclass, field
@@ -26,10 +25,10 @@ from gymnasium.spaces import Box, Dict
 
 from cleanrl_scripts.common.errors import UserError
 from llmwrappers import LLMActionMask
-from llmwrappers.priors.measurement import make
+from llmwrappers.making import make
 from local_llm.render import render_prompt
-from local_llm.space_words import without_addresses
 
+LONGEST_CELL = 80
 TRAINING = {
     "prior": "random", "total-timesteps": 2000, "clone-steps": 500, "num-steps": 250, "num-minibatches": 5,
     "clone-minibatches": 5, "eval-episodes": 1, "eval-every": 2000,
@@ -47,8 +46,15 @@ class Animal:
 
     @property
     def module(self) -> str:
-        return self.env_id.partition(":")[0] if ":" in self.env_id else "gymnasium"
+        return self.env_id.partition(":")[0] if ":" in self.env_id else self.package
 
+
+def door_key() -> gym.Env:
+    """MiniGrid without its mission, which is text."""
+    return gym.wrappers.FilterObservation(gym.make("minigrid:MiniGrid-DoorKey-5x5-v0"), ["direction", "image"])
+
+
+gym.register("zoo/DoorKeyWithoutMission-v0", entry_point=door_key)
 
 IMAGES, VECTORS = "images must be uint8 of shape", "rewards must be numbers"
 ZOO = [
@@ -60,8 +66,8 @@ ZOO = [
     Animal("gymnasium-robotics", "gymnasium_robotics:FetchReach-v4"),
     Animal("gymnasium-robotics", "gymnasium_robotics:PointMaze_UMaze-v3"),
     Animal("gymnasium-robotics", "gymnasium_robotics:FrankaKitchen-v1"),
-    Animal("minigrid", "minigrid:MiniGrid-Empty-5x5-v0", refused="cannot flatten"),
-    Animal("minigrid", "minigrid:MiniGrid-FourRooms-v0", refused="cannot flatten"),
+    Animal("minigrid", "minigrid:MiniGrid-DoorKey-5x5-v0", refused="cannot make numbers of 'mission'"),
+    Animal("minigrid", "zoo/DoorKeyWithoutMission-v0"),
     Animal("highway-env", "highway_env:highway-fast-v0"),
     Animal("highway-env", "highway_env:parking-v0"),
     Animal("shimmy, dm_control", "shimmy:dm_control/walker-walk-v0"),
@@ -114,27 +120,32 @@ def test_a_strangers_environment_trains_or_is_refused_in_one_sentence(animal, tm
 
 
 def brief(space: gym.Space) -> str:
-    """A space in a few words."""
+    """A space in a few words: of a Dict with much in it the keys alone."""
     if isinstance(space, Dict):
-        return f"Dict({', '.join(f'{key}: {brief(part)}' for key, part in space.spaces.items())})"
-    return f"Box{space.shape}" if isinstance(space, Box) else without_addresses(str(space))[:60]
+        whole = f"Dict({', '.join(f'{key}: {brief(part)}' for key, part in space.spaces.items())})"
+        return whole if len(whole) <= LONGEST_CELL else f"Dict({', '.join(space.spaces)})"
+    if space.dtype is not None and space.dtype.kind == "U":
+        return "text"
+    return f"Box{space.shape}" if isinstance(space, Box) else str(space)
 
 
 def main() -> None:
     """Prints the table."""
-    print("| environment | package | observation | action | what happened |\n| --- | --- | --- | --- | --- |")
+    table = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what else is printed, by libraries in C, too
+    print("| environment | package | observation | action | what happened |\n| --- | --- | --- | --- | --- |", file=table)
     for animal in ZOO:
         name = f"`{animal.env_id}`" + (f" `{json.dumps(animal.env_kwargs)}`" if animal.env_kwargs else "")
-        if importlib.util.find_spec(animal.module) is None:
-            print(f"| {name} | {animal.package} | | | not installed here, skipped |", flush=True)
-            continue
-        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # other packages' own
-            env, said = visit(animal, Path(folder))
-        spaces = f"{brief(env.observation_space)} | {brief(env.action_space)}"
-        happened = f"refused: {said}" if said else "wrapped, trained, prompt rendered"
-        print(f"| {name} | {animal.package} | {spaces} | {happened} |".replace("\n", " "), flush=True)
-        env.close()
+        row = [name, animal.package, "", "", "not installed here, skipped"]
+        if importlib.util.find_spec(animal.module) is not None:
+            with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # other packages' own
+                env, said = visit(animal, Path(folder))
+            row[2:] = brief(env.observation_space), brief(env.action_space), "wrapped, trained, prompt rendered"
+            if said:
+                row[-1] = f"refused: {said.removeprefix(f'--env-id {animal.env_id}: ')}"
+            env.close()
+        print(f"| {' | '.join(row)} |".replace("\n", " "), file=table, flush=True)
 
 
 if __name__ == "__main__":

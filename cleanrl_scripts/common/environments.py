@@ -5,11 +5,12 @@ from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box, Dict, Discrete
+from gymnasium.spaces.utils import flatten_space
 
 from cleanrl_scripts.common.arguments import RunArgs
 from cleanrl_scripts.common.errors import UserError
-from llmwrappers.priors.measurement import UNREGISTERED, env_kwargs_of, mujoco_hint
+from llmwrappers.making import UNREGISTERED, env_kwargs_of, mujoco_hint
 
 
 def make_env(args: RunArgs, video_dir: Path | None = None) -> gym.Env:
@@ -58,12 +59,27 @@ def flattened(env: gym.Env, env_id: str, images: bool = False) -> gym.Env:
                 "with wrappers of Gymnasium that make them so"
             )
     elif not (isinstance(space, Box) and len(space.shape) == 1):
-        try:
-            env = gym.wrappers.FlattenObservation(env)
-            assert isinstance(env.observation_space, Box)
-        except (AssertionError, NotImplementedError):
-            raise UserError(f"--env-id {env_id}: cannot flatten {space} to a vector") from None
+        if not _flattens(space):
+            raise UserError(f"--env-id {env_id}: {_what_stays(space)}")
+        env = gym.wrappers.FlattenObservation(env)
     return env
+
+
+def _flattens(space: gym.Space) -> bool:
+    try:
+        return isinstance(flatten_space(space), Box)
+    except NotImplementedError:
+        return False
+
+
+def _what_stays(space: gym.Space) -> str:
+    entries = [key for key, part in space.spaces.items() if not _flattens(part)] if isinstance(space, Dict) else []
+    if not entries:
+        return f"cannot flatten {space} to a vector"
+    return (
+        f"cannot make numbers of {', '.join(map(repr, entries))} in the observation; register the environment with "
+        "gymnasium.wrappers.FilterObservation, which leaves out entries"
+    )
 
 
 def refuse_action_space(env_id: str, algorithm: str, space: gym.Space, discrete: bool, bounded: bool) -> None:

@@ -5,17 +5,20 @@
     python -m llmwrappers.priors                                        # every candidate of every shipped prior
     python -m llmwrappers.priors --env-id Ant-v5 --candidate 3
     python -m llmwrappers.priors --env-id Pendulum-v1 --prior path/to/policy.py
+    python -m llmwrappers.priors --env-id Pendulum-v1 --env-kwargs '{"g": 1.62}'
 
 What is measured, and why that rule, is in ``measurement.py``. A call faults if the policy raises or returns a wrong shape,
 NaN or Inf; the middle of the action space is executed instead (any action, where the space is Discrete).
 """
 
 import argparse
+import json
 
 import gymnasium as gym
 
+from llmwrappers.making import env_kwargs_of, make
 from llmwrappers.priors import _candidates, _folders, load_prior
-from llmwrappers.priors.measurement import HEADER, RULE, choose, make, measure, row
+from llmwrappers.priors.measurement import HEADER, RULE, choose, measure, row
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -26,6 +29,7 @@ def main(argv: list[str] | None = None) -> None:
         epilog=f"The rule that chooses the default: {RULE}.",
     )
     parser.add_argument("--env-id", nargs="+", help="Gymnasium environments (default: those of the shipped priors)")
+    parser.add_argument("--env-kwargs", metavar="JSON", default="{}", help="what they are made with, a JSON object")
     parser.add_argument("--prior", metavar="PATH", help="a Python file that defines policy, to measure alone")
     parser.add_argument("--candidate", type=int, metavar="N", help="only this one of the candidates")
     parser.add_argument("--episodes", type=int, default=20, help="episodes a policy (default: %(default)s)")
@@ -35,6 +39,12 @@ def main(argv: list[str] | None = None) -> None:
         parser.error(f"--episodes must be at least 1, got {args.episodes}")
     if args.seed < 0:
         parser.error(f"--seed must not be negative, got {args.seed}")
+    try:
+        env_kwargs = env_kwargs_of(args.env_kwargs)
+    except ValueError as error:
+        parser.error(str(error))
+    if env_kwargs and not args.env_id:
+        parser.error("--env-kwargs needs --env-id, the environment that is made with them")
     if args.prior and not args.env_id:
         parser.error("--prior needs --env-id, the environment to measure it in")
 
@@ -42,10 +52,10 @@ def main(argv: list[str] | None = None) -> None:
     env_ids = args.env_id or sorted({folder.name for folder in folders.values()})
     for env_id in env_ids:
         try:
-            make(env_id).close()
+            make(env_id, **env_kwargs).close()
             if args.prior or args.candidate is not None:
                 load_prior(args.prior or env_id, args.candidate)
-        except (gym.error.Error, ImportError, OSError, ValueError) as error:
+        except (gym.error.Error, ImportError, OSError, TypeError, ValueError) as error:
             parser.error(f"{env_id}: {error}")
         if not args.prior and env_id not in folders:
             served = ", ".join(sorted(folders))
@@ -54,9 +64,10 @@ def main(argv: list[str] | None = None) -> None:
     if not args.prior and args.candidate is None:
         print(f"The rule: {RULE}.\n")
     for env_id in env_ids:
-        env = make(env_id)
+        env = make(env_id, **env_kwargs)
         last_seed = args.seed + args.episodes - 1
-        print(f"{env_id}, episodes seeded {args.seed} to {last_seed}\n{HEADER}", flush=True)
+        made_with = f" {json.dumps(env_kwargs)}" if env_kwargs else ""
+        print(f"{env_id}{made_with}, episodes seeded {args.seed} to {last_seed}\n{HEADER}", flush=True)
         if args.prior:
             print(row("yours", measure(env, load_prior(args.prior, args.candidate), args.episodes, args.seed)))
         else:

@@ -47,6 +47,7 @@ class _Checker:
         self.aliases: dict[str, str] = {}
         self.defined: dict[str, ast.FunctionDef] = {}
         self.assigned: set[str] = set()
+        self.in_an_index: set[int] = set()
         for node in ast.walk(tree):
             self._collect(node)
         for node in ast.walk(tree):
@@ -166,7 +167,7 @@ class _Checker:
             case ast.Name(id=name) | ast.arg(arg=name):
                 self._check_name(name, line)
             case ast.Constant(value=value):
-                if isinstance(value, bytes | complex) or value is Ellipsis:
+                if isinstance(value, bytes | complex) or (value is Ellipsis and id(node) not in self.in_an_index):
                     raise PolicyRejected(line, f"the constant {value!r} is not allowed")
                 if isinstance(value, int) and abs(value) > MAX_INTEGER:
                     raise PolicyRejected(line, "an integer this large is not allowed; write it as a float")
@@ -178,8 +179,10 @@ class _Checker:
                 if not (message is None or isinstance(message, ast.Constant)):
                     raise PolicyRejected(line, "the message of an assert must be a constant")
             case ast.Dict(keys=keys):
-                if not all(isinstance(key, ast.Constant) for key in keys):
-                    raise PolicyRejected(line, "the keys of a dict must be constants")
+                if None in keys:
+                    raise PolicyRejected(line, "** in a dict is not allowed")
+            case ast.Subscript(slice=index):  # met before what is in it
+                self.in_an_index |= {id(part) for part in (index.elts if isinstance(index, ast.Tuple) else (index,))}
             case ast.comprehension(is_async=1):
                 raise PolicyRejected(None, "async is not allowed")
             case ast.For(target=target) | ast.comprehension(target=target):

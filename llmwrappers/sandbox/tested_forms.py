@@ -225,6 +225,16 @@ class _Tests(ast.NodeTransformer):
 
     visit_Tuple = visit_List
 
+    def visit_Dict(self, node: ast.Dict):
+        if all(isinstance(key, ast.Constant) for key in node.keys):
+            return self.generic_visit(node)
+        # Keys that are computed are tested as those of dict(...) are.
+        items = zip(node.keys, node.values, strict=True)
+        pairs: list[ast.expr] = [ast.Tuple([key, value], ast.Load()) for key, value in items if key]
+        arguments: list[ast.expr] = [ast.List(pairs, ast.Load())]
+        call = ast.Call(ast.Name("dict", ast.Load()), arguments, [])
+        return self.visit_Call(ast.fix_missing_locations(ast.copy_location(call, node)))
+
     def visit_Starred(self, node: ast.Starred):
         self.generic_visit(node)
         if isinstance(node.ctx, ast.Load):

@@ -57,7 +57,7 @@ def size_of(value: Any, limit: int = MAX_SIZE, nesting: int = 0) -> int:
         if len(value) > MAX_SIZE:
             raise too_large()
         return max(1, len(value))
-    if kind is slice or (kind is type and value in DTYPES.values()):
+    if kind is slice or value is Ellipsis or (kind is type and value in DTYPES.values()):
         return 1
     if isinstance(value, np.number) and value.dtype.kind in "fiu":
         return 1

@@ -7,7 +7,7 @@ import numpy as np
 from conftest import Turns
 
 from llmwrappers import Trajectories
-from local_llm.episode_prompts import Settings
+from local_llm.episode_prompts import Episodes, Settings
 from local_llm.find_critical_states import find_critical_states
 from local_llm.models.reply import Reply, Sampling
 
@@ -88,7 +88,7 @@ def play(env_id, episodes=3, first_seed=0, wrap=lambda env: env):
 
 def find(trajectories, env, folder, *texts, settings=SETTINGS):
     backend = Scripted(*texts)
-    table = find_critical_states(trajectories, env, backend, Sampling(), folder, settings)
+    table = find_critical_states(Episodes(trajectories, env, settings, backend), backend, Sampling(), folder)
     assert backend.texts == []
     return table, backend
 

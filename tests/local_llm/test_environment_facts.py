@@ -1,13 +1,15 @@
 """Tests of local_llm.environment_facts: what is stated is true, and what is not sure is not stated."""
 
+from types import SimpleNamespace
+
 import ale_py  # noqa: F401  it registers ALE/Breakout-v5
 import gymnasium as gym
-import minigrid  # noqa: F401
+import minigrid
 import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 
-from local_llm.environment_facts import action_names, control_step, model_xml, step_limit
+from local_llm.environment_facts import action_names, constants, control_step, grid_words, model_xml, step_limit
 from local_llm.render import render_prompt
 
 
@@ -57,6 +59,93 @@ def test_actions_have_the_names_that_the_environment_gives_them():
     assert action_names(Knowing(action_type=Knowing(actions={0: "LEFT", 1: "IDLE"}))) == "0 LEFT, 1 IDLE"
     assert action_names(Knowing(action_type=Knowing(actions={0: "LEFT"}))) is None  # not all of them
     assert "- The actions are: 0 NOOP, 1 FIRE, 2 RIGHT, 3 LEFT.\n" in render_prompt("ALE/Breakout-v5")
+
+
+class Changing(Knowing):
+    """Counts its steps, and puts its start somewhere else in every episode."""
+
+    def __init__(self):
+        super().__init__(goal=np.array([256.0, 0.1]), gain=100, render_size=64, is_slow=True, _secret=3, table=np.zeros(9))
+
+    def reset(self, *, seed=None, options=None):
+        observation, info = super().reset(seed=seed)
+        self.steps, self.start, self.radius = 0, self.np_random.uniform(), np.float32(0.3)
+        return observation, info
+
+    def step(self, action):
+        self.steps += 1
+        return np.zeros(2, np.float32), 0.0, False, False, {}
+
+
+def test_constants_are_the_numbers_that_no_episode_changes():
+    assert constants(Changing()) == "goal = [256.0, 0.1], gain = 100, is_slow = True, radius = 0.3"
+    assert constants(Knowing(gain=100)) is None  # it cannot be stepped
+
+
+def test_constants_are_in_the_prompt_where_there_are_no_facts():
+    assert "\n- Attributes of its object that do not change: min_position = -1.2, " in render_prompt("MountainCar-v0")
+    assert "do not change" not in render_prompt("Pendulum-v1")
+
+
+class Task:
+    """Walks."""
+
+    def __init__(self):
+        self._move_speed = 1
+
+    def get_observation(self, physics):
+        return {"height": physics.height()}
+
+    def get_reward(self, physics):
+        return physics.height() > _STAND_HEIGHT
+
+
+class Physics:
+    model = SimpleNamespace(ptr=None)
+
+    def height(self):
+        return 2.0
+
+
+_STAND_HEIGHT, _FLY_HEIGHT = 1.2, 9.9
+
+
+def test_a_task_of_dm_control_shows_what_it_observes_and_rewards():
+    adapted = SimpleNamespace(task=Task(), physics=Physics(), control_timestep=lambda: 0.025, _step_limit=1000.0)
+    gym.register("llmwrappers-tests/Adapted-v0", entry_point=lambda: Knowing(_env=adapted))
+    prompt = render_prompt("llmwrappers-tests/Adapted-v0")
+    assert "```python\n_STAND_HEIGHT = 1.2\n\nclass Task:" in prompt
+    assert '        return {"height": physics.height()}' in prompt
+    assert "    def height(self):\n        return 2.0" in prompt
+    assert "Its attribute _move_speed is 1." in prompt
+    assert "_FLY_HEIGHT" not in prompt
+    assert "- Control time step: 0.025 s. An episode lasts at most 1000 steps.\n" in prompt
+
+
+def test_a_grids_image_is_described_as_its_package_makes_it():
+    """Found out from an observation: the key, which lies to the right of the agent, and what the agent carries."""
+    env = gym.make("MiniGrid-DoorKey-5x5-v0")
+    words = grid_words(env)
+    assert "the agent is at i = 3, j = 6 and looks towards j = 0; i grows to its right" in words
+    assert "Objects: 0 unseen, 1 empty, 2 wall, 3 floor, 4 door, 5 key" in words
+    observation, _ = env.reset(seed=0)  # the agent looks to the left, the key lies above it: to its right
+    base = env.unwrapped
+    assert (observation["direction"], tuple(base.agent_pos)) == (2, (1, 3))
+    assert base.grid.get(1, 2).type == "key"
+    assert observation["image"][4, 6, 0] == 5
+    for action in (1, 3):  # turn right, pick up
+        observation, *_ = env.step(action)
+    assert observation["direction"] == 3
+    assert observation["image"][3, 6, 0] == 5
+    assert f"- The image: {words}\n" in render_prompt("MiniGrid-DoorKey-5x5-v0")
+
+
+def test_another_image_is_not_described():
+    """Of the same shape as the view, but the whole grid."""
+    env = minigrid.wrappers.FullyObsWrapper(gym.make("MiniGrid-Empty-8x8-v0", agent_view_size=7))
+    assert grid_words(gym.wrappers.FilterObservation(env.env, ["image"]))
+    assert grid_words(env) is None
+    assert grid_words(Knowing(agent_view_size=7)) is None
 
 
 def test_what_a_model_includes_is_put_in_its_place(tmp_path):

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from llmwrappers import load_prior
-from llmwrappers.priors.measurement import Measurement, make, measure, random_actions
+from llmwrappers.making import make
+from llmwrappers.priors.measurement import Measurement, measure, random_actions
 from local_llm.choose import Candidate
 from local_llm.feedback import report_text
 

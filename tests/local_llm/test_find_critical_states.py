@@ -33,7 +33,7 @@ from scripted import (
 
 from llmwrappers import CriticalStates, LLMActionOverride, Trajectories
 from llmwrappers.critical_states.function import CriticalFunction
-from local_llm import episode_prompts
+from local_llm import episode_prompts, guidance_folder
 from local_llm import find_critical_states as command
 from local_llm.episode_prompts import Episodes
 from local_llm.find_critical_states import find_critical_states, main
@@ -267,6 +267,19 @@ class TestCommand:
         table.require_fits(gym.make("gymnasium:Pendulum-v1"))
         assert "--env-id gymnasium:Pendulum-v1" in capsys.readouterr().out
 
+    def test_what_the_environment_is_made_with_goes_everywhere(self, saved, monkeypatch, capsys):
+        backend = Scripted(*GOOD)
+        assert self.run(monkeypatch, backend, "--env-kwargs", '{"g": 1.62}', "--output", "moon") == 0
+        assert all("This environment was made with g=1.62; where" in prompt for prompt in backend.prompts)
+        assert """--env-id Pendulum-v1 --env-kwargs '{"g": 1.62}' --agent""" in capsys.readouterr().out
+        assert facts(saved.parent / "moon")["env_kwargs"] == {"g": 1.62}
+        shutil.copy("trajectories.npz", "moon")
+        made = []
+        monkeypatch.setattr(guidance_folder, "make", lambda env_id, **kwargs: made.append(kwargs) or gym.make(env_id, **kwargs))
+        assert main(["--replay", "moon", "--output", "again"]) == 0
+        assert made == [{"g": 1.62}]
+        assert facts(saved.parent / "again")["env_kwargs"] == {"g": 1.62}
+
     def test_what_came_is_recorded_and_the_same_command_goes_on(self, saved, monkeypatch, capsys):
         backend = Scripted(*GOOD[:2], ModelError("the server is down"))
         assert self.run(monkeypatch, Recorded(backend, "recordings"), "--recordings", "recordings") == 1
@@ -377,7 +390,9 @@ class TestSecondRound:
             return Trial(rows, play("Pendulum-v1", first_seed=50))
 
         backend = Scripted(*texts)
-        table = find_critical_states(trajectories, env, backend, Sampling(), folder, self.ROUNDS, try_table=try_table)
+        table = find_critical_states(
+            Episodes(trajectories, env, self.ROUNDS, backend), backend, Sampling(), folder, try_table=try_table
+        )
         assert backend.texts == []
         assert tried == [("table-1.json", (folder / "table-1.json").read_bytes())]
         return table, backend
@@ -468,7 +483,7 @@ class TestSecondRound:
 
     def test_it_needs_a_trial(self, trajectories, env, tmp_path):
         with pytest.raises(ValueError, match="try_table is for settings.rounds = 2 and needed there, got None for 2"):
-            find_critical_states(trajectories, env, Scripted(), Sampling(), tmp_path, self.ROUNDS)
+            find_critical_states(Episodes(trajectories, env, self.ROUNDS), Scripted(), Sampling(), tmp_path)
 
 
 class TestCode:

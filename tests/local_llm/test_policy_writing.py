@@ -80,3 +80,13 @@ def test_it_is_made_from_its_spec_and_by_other_names(env):
 def test_wrong_arguments(arguments):
     with pytest.raises(ValueError, match="must be at least 1, got 0"):
         gym.make("llmwrappers/PolicyWriting-v0", env_id="Pendulum-v1", **arguments)
+
+
+def test_policies_are_written_for_what_the_arguments_make():
+    env = gym.make("llmwrappers/PolicyWriting-v0", env_id="llmwrappers-tests/OneStep-v0", env_kwargs={"optimum": -0.5})
+    prompt, _ = env.reset(seed=0)
+    assert "This environment was made with optimum=-0.5" in prompt
+    report, _, _, _, info = env.step("def policy(obs):\n    return [-0.5]\n")
+    assert info["mean_return"] == 0.0
+    assert "return: 0 +- 0 " in report
+    env.close()

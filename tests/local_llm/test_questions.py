@@ -8,6 +8,7 @@ from scripted import ACTIONS, CODE, PLACES, REWARDS, SETTINGS, SOURCE, STATES, S
 
 from llmwrappers import CriticalStates
 from llmwrappers.critical_states.guidance import SHIPPED, shipped_tables
+from local_llm.episode_prompts import Episodes
 from local_llm.find_critical_states import find_critical_states
 from local_llm.models.reply import ModelError, Sampling
 from local_llm.reply_text import ExtractionError, Truncated
@@ -129,7 +130,7 @@ def test_after_two_retries_it_ends_and_every_reply_is_kept(trajectories, env, tm
 def test_the_same_question_asks_for_another_reply(trajectories, env, tmp_path):
     backend = Scripted(*["x CUT"] * 3)
     with pytest.raises(Truncated):
-        find_critical_states(trajectories, env, backend, Sampling(), tmp_path, SETTINGS)
+        find_critical_states(Episodes(trajectories, env, SETTINGS, backend), backend, Sampling(), tmp_path)
     assert backend.prompts[1] == backend.prompts[2] != backend.prompts[0]
     assert backend.indices == [0, 0, 1]
 

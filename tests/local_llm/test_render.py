@@ -195,6 +195,14 @@ def test_arguments_are_stated():
     assert "An episode lasts at most 50 steps." in render_prompt("Pendulum-v1", max_episode_steps=50)
 
 
+def test_what_an_environment_is_registered_with_is_stated_where_there_are_no_facts():
+    breakout = render_prompt("ALE/Breakout-v5", obs_type="ram")
+    assert "was made with game='breakout', repeat_action_probability=0.25, " in breakout
+    assert ", obs_type='ram'; where" in breakout
+    assert "was made with" not in render_prompt("Hopper-v4")
+    assert "was made with" not in render_prompt("Acrobot-v1", render_mode="rgb_array")
+
+
 # ----------------------------------------------------------------------------------------------------------------- errors
 
 

@@ -39,12 +39,17 @@ def test_what_an_observation_is(space, words):
 
 
 def test_addresses_in_memory_are_left_out():
-    class Mission(Text):
+    class Odd(gym.Space):
         def __repr__(self):
-            return f"Mission({object()})"
+            return f"Odd({object()})"
 
-    assert observation_words(Observing(Mission(3))) == "Mission(<object object>)"
-    assert "`obs['mission']`: Mission(<object object>)" in observation_words(Observing(Dict(mission=Mission(3))))
+    assert observation_words(Observing(Odd())) == "Odd(<object object>)"
+    assert "`obs['part']`: Odd(<object object>)" in observation_words(Observing(Dict(part=Odd())))
+
+
+def test_text_is_said_to_be_of_no_use():
+    words = observation_words(Observing(Dict(mission=Text(3), place=Discrete(2))))
+    assert "`obs['mission']`: text, which no policy can read\n" in words
 
 
 def test_the_layout_of_a_flattened_space_is_gymnasiums():

@@ -6,15 +6,18 @@ import os
 from pathlib import Path
 
 import gymnasium as gym
+import numpy as np
 import pytest
 
+from cleanrl_scripts.common.environments import flattened
+from cleanrl_scripts.common.errors import UserError
 from llmwrappers import LLMActionMask, load_prior, priors
 from local_llm import write_policy
 from local_llm.choose import Candidate
 from local_llm.extract import extract_policy
 from local_llm.models.recorded import Recorded
 from local_llm.models.reply import ModelError, Reply, Sampling
-from local_llm.training import TrainingFailed
+from local_llm.training import TrainingFailed, require_trainable
 from local_llm.write_policy import main
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is out of date.*:DeprecationWarning")
@@ -277,6 +280,36 @@ def test_what_an_environment_is_made_with_goes_everywhere(tmp_path, monkeypatch,
     assert """--env-id llmwrappers-tests/OneStep-v0 --env-kwargs '{"optimum": -0.5}' --prior prior""" in capsys.readouterr().out
 
 
+def photograph():
+    space = gym.spaces.Box(0, 255, (84, 84, 3), np.uint8)
+    env = gym.make("llmwrappers-tests/OneStep-v0")
+    return gym.wrappers.TransformObservation(env, lambda observation: np.zeros(space.shape, np.uint8), space)
+
+
+def two_rewards():
+    return gym.wrappers.TransformReward(gym.make("llmwrappers-tests/OneStep-v0"), lambda reward: np.array([reward, 1.0]))
+
+
+gym.register("llmwrappers-tests/Photograph-v0", entry_point=photograph, disable_env_checker=True)
+gym.register("llmwrappers-tests/TwoRewards-v0", entry_point=two_rewards, disable_env_checker=True)
+
+
+def test_images_that_no_script_trains_on_are_chosen_among_by_episodes(tmp_path, monkeypatch, capsys):
+    """What local_llm refuses to train on is what the script refuses, which it may not import."""
+    monkeypatch.chdir(tmp_path)
+    env = gym.make("llmwrappers-tests/Photograph-v0")
+    with pytest.raises(UserError, match="images must be uint8 of shape"):
+        flattened(env, "Photograph", images=True)
+    with pytest.raises(ValueError, match="images that are uint8 of shape"):
+        require_trainable(1, 10**6, env)
+    require_trainable(1, 10**7, gym.make("llmwrappers/PongGrid-v0"))
+    backend = Scripted(fenced("def policy(obs):\n    return [obs[0, 0, 0] + 0.5]\n"))
+    monkeypatch.setattr(write_policy, "make_backend", lambda args: backend)
+    options = ["--candidates", "1", "--select", "probe", "--output", "prior"]
+    assert main(["--env-id", "llmwrappers-tests/Photograph-v0", *options]) == 0
+    assert "by episodes alone" in capsys.readouterr().out
+
+
 class TestBadInput:
     @pytest.mark.parametrize(
         ("arguments", "message"),
@@ -312,6 +345,11 @@ class TestBadInput:
         [
             (["--env-id", "CartPole-v1", "--budget-steps", "9"], "budget_steps must be at least 106496"),
             (["--env-id", "Pendulum-v1", "--candidates", "1", "--budget-steps", "9"], "budget_steps must be at least 24576"),
+            (
+                ["--env-id", "llmwrappers-tests/Photograph-v0"],
+                "images that are uint8 of shape (channels, 80, 80), got",
+            ),
+            (["--env-id", "llmwrappers-tests/TwoRewards-v0", "--select", "probe"], "rewards must be numbers, got array"),
         ],
     )
     def test_what_cannot_be_trained_is_refused_before_a_model_is_asked(self, tmp_path, monkeypatch, capsys, arguments, message):

@@ -1,47 +1,14 @@
-"""Making an environment to measure in: what cannot be made is said in a sentence."""
-
-import sys
+"""Measuring a policy: what cannot be measured is said in a sentence."""
 
 import gymnasium as gym
 import numpy as np
 import pytest
 
-from llmwrappers.priors.measurement import make, measure
-
-
-def broken():
-    raise RuntimeError("no simulator")
-
-
-gym.register("llmwrappers-tests/Broken-v0", entry_point=broken)
-
-
-def test_an_environment_that_cannot_be_made_is_an_error_of_gymnasium():
-    with pytest.raises(gym.error.Error, match=r"Broken-v0 cannot be made: RuntimeError: no simulator"):
-        make("llmwrappers-tests/Broken-v0")
-
-
-def test_an_unknown_id_hints_at_the_package():
-    with pytest.raises(gym.error.NameNotFound, match=r"`Nowhere` doesn't exist.* module:Nowhere-v0\."):
-        make("Nowhere-v0")
+from llmwrappers.making import make
+from llmwrappers.priors.measurement import measure
 
 
 def test_rewards_that_are_vectors_are_one_sentence():
     env = gym.wrappers.TransformReward(make("llmwrappers-tests/OneStep-v0"), lambda reward: np.array([reward, 1.0]))
     with pytest.raises(ValueError, match=r"rewards must be numbers, got array.*mo_gymnasium\.wrappers\.LinearReward"):
         measure(env, lambda obs: [0.0], episodes=1, seed=0)
-
-
-def test_what_mujoco_4_breaks_names_the_version_that_runs_it(monkeypatch):
-    def broken():
-        raise AttributeError("'mujoco._structs.MjModel' object has no attribute 'geom_bvhadr'")
-
-    gym.register("llmwrappers-tests/OfMujoco-v0", entry_point=broken)
-    monkeypatch.setitem(sys.modules, "mujoco", object())
-    monkeypatch.setattr("importlib.metadata.version", lambda name: "4.0.0")
-    with pytest.raises(gym.error.Error, match=r"has no attribute.*pip install 'mujoco<4'"):
-        make("llmwrappers-tests/OfMujoco-v0")
-    monkeypatch.setattr("importlib.metadata.version", lambda name: "3.8.1")
-    with pytest.raises(gym.error.Error) as error:
-        make("llmwrappers-tests/OfMujoco-v0")
-    assert "pip" not in str(error.value)

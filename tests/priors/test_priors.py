@@ -15,9 +15,10 @@ from conftest import Echo, OneStep, Turns
 
 import llmwrappers.priors
 from llmwrappers import PolicyFault, PolicyRejected
+from llmwrappers.making import make
 from llmwrappers.priors import load_candidates, load_prior, shipped_priors
 from llmwrappers.priors.__main__ import main
-from llmwrappers.priors.measurement import RULE, Measurement, choose, make, measure, play, random_actions, steadiness
+from llmwrappers.priors.measurement import RULE, Measurement, choose, measure, play, random_actions, steadiness
 
 FOLDERS = sorted(path.parent for path in llmwrappers.priors.SHIPPED.glob("*/provenance.json"))
 PROVENANCE = {folder.name: json.loads((folder / "provenance.json").read_text("utf-8")) for folder in FOLDERS}
@@ -387,9 +388,22 @@ class TestCommand:
         assert "first fault: ValueError: the prior returned shape (2,), the action space has (1,)" in out
         assert "rule" not in out
 
+    def test_measures_in_the_environment_that_the_arguments_make(self, capsys):
+        returns = []
+        for kwargs in ("{}", '{"g": 1.62}'):
+            main(["--env-id", "Pendulum-v1", "--env-kwargs", kwargs, "--candidate", "3", "--episodes", "1"])
+            returns.append(capsys.readouterr().out.splitlines())
+        assert returns[1][0] == 'Pendulum-v1 {"g": 1.62}, episodes seeded 0 to 0'
+        policy, env = load_prior("Pendulum-v1", 3), make("Pendulum-v1", g=1.62)
+        assert returns[1][2].split()[1] == f"{measure(env, policy, 1, 0).returns[0]:.1f}"
+        assert returns[1][2].split()[1] != returns[0][2].split()[1]
+
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
+            (["--env-id", "Pendulum-v1", "--env-kwargs", "g=1"], "--env-kwargs must be a JSON object, .* got 'g=1'"),
+            (["--env-id", "Pendulum-v1", "--env-kwargs", '{"mass": 1}'], "Pendulum-v1: .*unexpected keyword argument 'mass'"),
+            (["--env-kwargs", '{"g": 1}'], "--env-kwargs needs --env-id"),
             (["--env-id", "Hoper-v4"], "Hoper-v4: Environment `Hoper` doesn't exist"),
             (["--env-id", "Swimmer-v5"], "Swimmer-v5: no shipped prior serves it .*name one with --prior"),
             (["--env-id", "llmwrappers-tests/Unbounded-v0", "--prior", "x.py"], "Unbounded-v0: needs a Discrete .* or a Box"),

@@ -101,7 +101,6 @@ _ESCAPES = {
     "text_f_width": "f'{1:{10**9}}'",
     "bytes_constant": "b'a' * 10**10",
     "complex_constant": "1j",
-    "ellipsis": "obs[...]",
     "huge_integer_constant": "9" * 3000,
     "hash": "hash(obs)",
     "identity": "id(obs)",
@@ -122,6 +121,9 @@ _ESCAPES = {
     "set_comprehension": "{x for x in obs}",
     "dict_comprehension": "{x: x for x in obs}",
     "dict_of_a_dict": "{**{1: 2}}",
+    "dict_of_a_dict_and_a_key": "{obs[0]: 1, **{1: 2}}",
+    "ellipsis": "...",
+    "ellipsis_in_a_list_in_an_index": "obs[[...]]",
     "stars": "np.sum(**{'a': obs})",
     "left_shift": "1 << 10**10",
     "right_shift": "5 >> 1",
@@ -1417,6 +1419,25 @@ _GENERATED_BOUNDED = {
 # -------------------------------------------------------------------------------------------------------------- legitimate
 
 _LEGITIMATE = r'''
+#: ellipsis_in_an_index: 3 1
+import numpy as np
+def policy(obs):
+    pairs = np.stack([obs, 2.0 * obs], axis=-1)
+    pairs[..., 1] += 1.0
+    rows = pairs[..., None]
+    return [float(rows[0, ..., 0].sum() + pairs[...].max())]
+#: keys_of_a_dict_that_are_computed: 3 1
+def policy(obs):
+    start = (3, 6, 0)
+    first, names = {start: -1, (start[0], 1): 2}, {}
+    order = [start]
+    for node in order:
+        for step in range(2):
+            after = (node[0] - 1, node[1], step)
+            if after not in first and after[0] >= 0:
+                first[after] = step if node == start else first[node]
+                order.append(after)
+    return [float(len(order) + sum(first.values()) + {len(order): obs[0]}[len(order)])]
 #: defaults: 3 2
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
 """Tests of cleanrl_scripts.common.environments: environments as the scripts make them."""
 
+import gymnasium as gym
 import pytest
-from gymnasium.spaces import Discrete
+from gymnasium.spaces import Box, Dict, Discrete, Graph, Text, Tuple
 
 from cleanrl_scripts.common.arguments import RunArgs
-from cleanrl_scripts.common.environments import make_env, refuse_action_space
+from cleanrl_scripts.common.environments import flattened, make_env, refuse_action_space
 from cleanrl_scripts.common.errors import UserError
 
 
@@ -34,3 +35,41 @@ def test_arguments_that_cannot_be_are_one_sentence(env_kwargs, message):
     with pytest.raises(UserError) as error:
         make_env(arguments("Pendulum-v1", env_kwargs))
     assert str(error.value).startswith(message)
+
+
+class Mission(gym.Space):
+    """As minigrid's: of a kind that Gymnasium does not flatten."""
+
+    def __init__(self):
+        super().__init__(dtype=str)
+
+
+class Observing(gym.Env):
+    action_space = Discrete(2)
+
+    def __init__(self, space):
+        self.observation_space = space
+
+
+def test_what_cannot_be_flattened_names_the_way_out():
+    space = Dict(image=Box(0, 1, (2, 2)), mission=Mission(), place=Discrete(3))
+    with pytest.raises(UserError) as error:
+        flattened(Observing(space), "X-v0")
+    assert str(error.value) == (
+        "--env-id X-v0: cannot make numbers of 'mission' in the observation; register the environment with "
+        "gymnasium.wrappers.FilterObservation, which leaves out entries"
+    )
+    flattened(gym.wrappers.FilterObservation(Observing(space), ["image", "place"]), "X-v0")
+
+
+@pytest.mark.parametrize("space", [Tuple((Box(0, 1, (2,)), Mission())), Graph(Discrete(2), None)])
+def test_what_has_no_entries_to_leave_out_is_shown(space):
+    with pytest.raises(UserError) as error:
+        flattened(Observing(space), "X-v0")
+    assert str(error.value) == f"--env-id X-v0: cannot flatten {space} to a vector"
+
+
+def test_what_can_be_flattened_is():
+    for space, size in ((Box(-1, 1, (10, 5)), 50), (Discrete(3), 3), (Dict(a=Discrete(2), b=Tuple((Box(0, 1, (2,)),))), 4)):
+        assert flattened(Observing(space), "X-v0").observation_space.shape == (size,)
+    assert flattened(Observing(Text(3)), "X-v0").observation_space.shape == (3,)  # Gymnasium numbers the characters

@@ -1,0 +1,86 @@
+"""Makes environments from an id and arguments, as command lines give them; says what is wrong where that fails."""
+
+import importlib.metadata
+import json
+import sys
+import warnings
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+
+# From here on gymnasium-robotics' Fetch and hands cannot be made.
+NEW_MUJOCO = (3, 12)
+OF_RENDERING = ("render_mode", "camera_name")
+UNREGISTERED = "An environment that a package registers is named with it: module:{}."
+
+
+def env_kwargs_of(text: str) -> dict[str, Any]:
+    """Returns the arguments of an environment that ``--env-kwargs`` gives.
+
+    Raises:
+        ValueError: it is no JSON object
+
+    Example:
+        >>> env_kwargs_of('{"g": 1.62}')
+        {'g': 1.62}
+    """
+    try:
+        kwargs = json.loads(text)
+    except ValueError:
+        kwargs = None
+    if not isinstance(kwargs, dict):
+        raise ValueError(f"""--env-kwargs must be a JSON object, such as '{{"obs_type": "ram"}}', got {text!r}""")
+    return kwargs
+
+
+def mujoco_hint() -> str:
+    """Returns what to say after an environment could not be made, where MuJoCo was loaded and is newer than some run with."""
+    if "mujoco" not in sys.modules:
+        return ""
+    version = importlib.metadata.version("mujoco")
+    major, minor = map(int, version.split(".")[:2])
+    if (major, minor) < NEW_MUJOCO:
+        return ""
+    return f" (MuJoCo {version} breaks environments of gymnasium-robotics and others that 3.8 runs: pip install 'mujoco<3.9')"
+
+
+def made_with(env: gym.Env) -> dict[str, Any]:
+    """Returns the arguments that an environment was made with and is not registered with, but for how it is rendered.
+
+    Example:
+        >>> made_with(gym.make("Pendulum-v1", g=1.62))
+        {'g': 1.62}
+    """
+    if env.spec is None:
+        return {}
+    registered = gym.registry[env.spec.id].kwargs if env.spec.id in gym.registry else {}
+    given = {name: value for name, value in env.spec.kwargs.items() if name not in OF_RENDERING}
+    return {name: value for name, value in given.items() if name not in registered or registered[name] != value}
+
+
+def make(env_id: str, **make_kwargs) -> gym.Env:
+    """Makes an environment that can be measured.
+
+    Raises:
+        gymnasium.error.Error: the environment does not exist, cannot be made, or a package that it needs is missing
+        TypeError: it does not take these arguments
+        ValueError: the action space is neither Discrete nor a Box of floats with finite bounds
+    """
+    with warnings.catch_warnings():
+        # The shipped priors were written for the v4 environments.
+        warnings.filterwarnings("ignore", message=".*is out of date.*", category=DeprecationWarning)
+        try:
+            env = gym.make(env_id, **make_kwargs)
+        except gym.error.UnregisteredEnv as error:
+            raise type(error)(f"{error} {UNREGISTERED.format(env_id)}") from None
+        except (gym.error.Error, ImportError, TypeError):  # TypeError: it does not take these arguments
+            raise
+        except Exception as error:
+            raise gym.error.Error(f"{env_id} cannot be made: {type(error).__name__}: {error}{mujoco_hint()}") from error
+    space = env.action_space
+    bounded = isinstance(space, Box) and np.issubdtype(space.dtype, np.floating) and space.is_bounded("both")
+    if not (bounded or isinstance(space, Discrete)):
+        raise ValueError(f"needs a Discrete action space or a Box of floats with finite bounds, got {space}")
+    return env

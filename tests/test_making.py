@@ -1,0 +1,41 @@
+"""Making an environment: what cannot be made is said in a sentence."""
+
+import sys
+
+import gymnasium as gym
+import pytest
+
+from llmwrappers.making import make
+
+
+def broken():
+    raise RuntimeError("no simulator")
+
+
+gym.register("llmwrappers-tests/Broken-v0", entry_point=broken)
+
+
+def test_an_environment_that_cannot_be_made_is_an_error_of_gymnasium():
+    with pytest.raises(gym.error.Error, match=r"Broken-v0 cannot be made: RuntimeError: no simulator"):
+        make("llmwrappers-tests/Broken-v0")
+
+
+def test_an_unknown_id_hints_at_the_package():
+    with pytest.raises(gym.error.NameNotFound, match=r"`Nowhere` doesn't exist.* module:Nowhere-v0\."):
+        make("Nowhere-v0")
+
+
+def test_what_a_new_mujoco_breaks_names_the_version_that_runs_it(monkeypatch):
+    def broken():
+        raise AttributeError("'mujoco._structs.MjModel' object has no attribute 'geom_bvhadr'")
+
+    gym.register("llmwrappers-tests/OfMujoco-v0", entry_point=broken)
+    monkeypatch.setitem(sys.modules, "mujoco", object())
+    for version in ("4.0.0", "3.17.0"):
+        monkeypatch.setattr("importlib.metadata.version", lambda name, version=version: version)
+        with pytest.raises(gym.error.Error, match=rf"has no attribute.*MuJoCo {version} breaks.*pip install 'mujoco<3.9'"):
+            make("llmwrappers-tests/OfMujoco-v0")
+    monkeypatch.setattr("importlib.metadata.version", lambda name: "3.8.1")
+    with pytest.raises(gym.error.Error) as error:
+        make("llmwrappers-tests/OfMujoco-v0")
+    assert "pip" not in str(error.value)
