@@ -27,6 +27,7 @@ from gymnasium.utils import RecordConstructorArgs
 
 from llmwrappers.making import OF_RENDERING, made_with
 from llmwrappers.sandbox.language import MAX_SIZE
+from llmwrappers.sandbox.meter import MAX_LIGHT, MAX_WORK
 from llmwrappers.sandbox.values import layout_of_space, size_of_layout
 from local_llm.command import add_env_options, take_env_kwargs
 from local_llm.environment_facts import action_names, constants, control_step, grid_words, model_xml, step_limit
@@ -135,6 +136,8 @@ def environment_values(env: gym.Env) -> dict[str, Any]:
         "action_names": None if facts else action_names(env),
         "observation": observation_words(env),
         "large": size if (size := _size(observations)) > MAX_SIZE else None,
+        "work": None if facts or size > MAX_SIZE else MAX_WORK,
+        "light": MAX_LIGHT,
         "time_step": f"{time_step:.3g}" if isinstance(time_step, float) else None,
         "episode_length": f"at most {steps} steps" if steps else "until the environment ends it",
         "grid": None if facts else grid_words(env),

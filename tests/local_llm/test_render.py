@@ -181,7 +181,15 @@ def test_a_flattened_dict_tells_where_each_key_lies():
 
 def test_the_limit_of_the_sandbox_is_stated_where_the_observation_is_an_image():
     assert "may have more elements than the observation, 100800. Work on whole arrays" in render_prompt("ALE/Breakout-v5")
-    assert "more elements than" not in render_prompt("CartPole-v1")
+    assert "elements than the observation" not in render_prompt("CartPole-v1")
+
+
+def test_the_work_of_a_call_is_stated():
+    """A reply to PushT's prompt that planned too far ahead was refused for what it could not know."""
+    assert "may be some 100000 operations in all, and fewer, in proportion, once arrays have more than 256" in render_prompt(
+        "CartPole-v1"
+    )
+    assert "operations in all" not in render_prompt("ALE/Breakout-v5")
 
 
 def test_an_older_version_is_documented_by_the_newest_one():
