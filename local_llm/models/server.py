@@ -103,6 +103,8 @@ class Server:
             try:
                 completion = self._complete({**common, **several, "seed": sampling.seed_for(first + done)})
             except _RefusedError as error:
+                if not error.is_about_the_request:
+                    raise
                 if "max_tokens" in common and "max_completion_tokens" in str(error):
                     common["max_completion_tokens"] = common.pop("max_tokens")
                 elif at_once > 1:
@@ -145,13 +147,9 @@ class Server:
 
     def _json(self, path: str, body: Any = None) -> Any:
         """Returns what the server says beside its OpenAI-compatible addresses; None if it says nothing there."""
-        data = None if body is None else json.dumps(body).encode()
-        headers = {"Content-Type": "application/json", **self._headers}
-        request = urllib.request.Request(self._base.removesuffix("/v1") + path, data, headers)
         try:
-            with urllib.request.urlopen(request, timeout=min(self.timeout, 30)) as response:
-                return json.load(response)
-        except (OSError, http.client.HTTPException, *NO_JSON):
+            return json.loads(self._send(self._base.removesuffix("/v1") + path, body, min(self.timeout, 30)))
+        except (_RefusedError, *NO_JSON):
             return None
 
     def _read(self, completion: Any) -> tuple[list[tuple[str, str]], Any]:
@@ -164,38 +162,37 @@ class Server:
         return [reply for reply in read if reply[0].strip() or reply[1] == "length"] or read, usage
 
     def _complete(self, body: dict[str, Any]) -> Any:
-        """Returns the answer to a request; repeats what may pass."""
-        headers = {"Content-Type": "application/json", **self._headers}
+        """Returns the answer to a request."""
+        data = self._send(f"{self._base}/chat/completions", body, self.timeout)
+        try:
+            return json.loads(data)
+        except NO_JSON as error:
+            raise self._nonsense(f"no chat completion ({str(error)[:EXCERPT]})") from error
+
+    def _send(self, url: str, body: Any, timeout: float) -> bytes:
+        """Returns what a request is answered; repeats what may pass, such as a 503 while the server loads its model."""
+        data = None if body is None else json.dumps(body).encode()
         problem = ""
         for attempt in range(self.retries + 1):
             if attempt:
                 wait = self.backoff * 2 ** (attempt - 1)
                 _say(f"{problem.strip()}; again in {wait:g} s")
                 time.sleep(wait)
-            request = urllib.request.Request(f"{self._base}/chat/completions", json.dumps(body).encode(), headers)
+            request = urllib.request.Request(url, data, {"Content-Type": "application/json", **self._headers})
             try:
-                with urllib.request.urlopen(request, timeout=self.timeout) as response:
-                    data = response.read()
+                with urllib.request.urlopen(request, timeout=timeout) as response:
+                    return response.read()
             except urllib.error.HTTPError as error:
                 with error:
                     said = error.read().decode(errors="replace")
                 problem = f"{self.base_url} answered {error.code}: {' '.join(said.split())[:EXCERPT]}\n"
-                if error.code in (400, 422):
-                    raise _RefusedError(f"{problem}Change what it refuses, or take another model.") from None
                 if error.code not in TRANSIENT:
-                    raise ModelError(
-                        f"{problem}Check the model's name, the URL (with /v1), and the key, if it needs one."
-                    ) from None
+                    raise _RefusedError(problem, error.code) from None
             except (OSError, http.client.HTTPException) as error:
                 if isinstance(error, TimeoutError) or isinstance(getattr(error, "reason", None), TimeoutError):
-                    slow = f"{self.base_url} took more than {self.timeout} s: allow more time, or ask for less at once"
+                    slow = f"{self.base_url} took more than {timeout} s: allow more time, or ask for less at once"
                     raise ModelError(slow) from error
                 problem = f"no answer from {self.base_url}: {' '.join(str(error).split())[:EXCERPT]}\n"
-            else:
-                try:
-                    return json.loads(data)
-                except NO_JSON as error:
-                    raise self._nonsense(f"no chat completion ({str(error)[:EXCERPT]})") from error
         raise ModelError(f"{problem}Tried {self.retries + 1} times: is the server up, and the URL right (with /v1)?")
 
     def _nonsense(self, what: str) -> ModelError:
@@ -203,12 +200,10 @@ class Server:
 
     def _only_model(self) -> str:
         url = f"{self._base}/models"
-        request = urllib.request.Request(url, headers=self._headers)
         try:
-            with urllib.request.urlopen(request, timeout=min(self.timeout, 30)) as response:
-                listed = _find(json.load(response), "data")
-        except (OSError, http.client.HTTPException, *NO_JSON) as error:
-            raise ModelError(f"cannot list the models at {url} ({error}): is the server up? Or name the model") from error
+            listed = _find(json.loads(self._send(url, None, min(self.timeout, 30))), "data")
+        except (ModelError, *NO_JSON) as error:
+            raise ModelError(f"cannot list the models at {url}, and none is named: {error}") from error
         names = [str(_find(model, "id")) for model in listed] if isinstance(listed, list) else []
         if len(names) != 1:
             raise ModelError(f"{self.base_url} has {len(names)} models, name one of them: {', '.join(names)}")
@@ -217,6 +212,11 @@ class Server:
 
 class _RefusedError(ModelError):
     """The server does not serve the request as it is."""
+
+    def __init__(self, problem: str, code: int) -> None:
+        self.is_about_the_request = code in (400, 422)
+        advice = "Check the model's name, the URL (with /v1), and the key, if it needs one."
+        super().__init__(problem + ("Change what it refuses, or take another model." if self.is_about_the_request else advice))
 
 
 def _say(line: str) -> None:

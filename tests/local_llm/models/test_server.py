@@ -13,6 +13,8 @@ from local_llm.models.recorded import Recorded
 from local_llm.models.reply import ModelError, PromptTooLong, Sampling
 from local_llm.models.server import EXTRAS, Server
 
+# What llama.cpp's server (b11549) answers to every request until its model is loaded.
+LOADING = b'{"error":{"message":"Loading model","type":"unavailable_error","code":503}}'
 MESSAGES = [{"role": "user", "content": "hello"}]
 
 
@@ -45,8 +47,16 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
+    def loads(self):
+        if still := self.server.loading > 0:
+            self.server.loading -= 1
+            self.answer(503, LOADING)
+        return still
+
     def do_GET(self):
         self.server.seen.append((self.path, self.headers, None))
+        if self.loads():
+            return
         told = {"/v1/models": {"data": [{"id": name, **self.server.facts} for name in self.server.models]}}
         told |= {"/props": self.server.props} if self.server.props else {}
         self.answer(200 if self.path in told else 404, json.dumps(told.get(self.path)).encode())
@@ -54,6 +64,8 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.seen.append((self.path, self.headers, body))
+        if self.loads():
+            return
         if self.path == "/tokenize":
             tokens = [*range(len(body["content"]) // 2)]  # of two characters each
             self.answer(200 if self.server.tokenizes else 404, json.dumps({"tokens": tokens}).encode())
@@ -82,7 +94,7 @@ class Handler(BaseHTTPRequestHandler):
 def server():
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.seen, server.models, server.script, server.over = [], ["tiny"], [generous], threading.Event()
-    server.facts, server.props, server.tokenizes = {}, None, False
+    server.facts, server.props, server.tokenizes, server.loading = {}, None, False, 0
     server.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield server
@@ -230,9 +242,16 @@ class TestModelName:
         with pytest.raises(ModelError, match="2 models, name one of them: small, large"):
             Server(server.url)
 
+    def test_a_server_that_loads_its_model_is_waited_for(self, server):
+        server.loading = 3
+        assert Server(server.url, backoff=0.01).model == "tiny"
+        server.loading = 4
+        with pytest.raises(ModelError, match="cannot list the models at .* answered 503: .*Loading model"):
+            Server(server.url, backoff=0.01)
+
     def test_no_server(self):
         with pytest.raises(ModelError, match="cannot list the models"):
-            Server("http://127.0.0.1:9/v1")
+            Server("http://127.0.0.1:9/v1", backoff=0.01)
 
     def test_no_url(self):
         with pytest.raises(ModelError, match="starts with http"):
@@ -282,6 +301,13 @@ class TestContext:
     def test_nonsense_about_it_is_passed_over(self, server, facts):
         server.facts = facts
         assert len(ask(server)) == 1
+
+    def test_what_a_server_tells_when_it_has_loaded_counts(self, small):
+        client = Server(small.url, "tiny", backoff=0.01)
+        small.loading = 2
+        assert client.count_tokens("12345678") == 4
+        small.loading = 2
+        assert client._context == 4096
 
     def test_tokens_are_counted_by_the_server(self, server):
         server.tokenizes = True
