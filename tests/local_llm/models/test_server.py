@@ -15,6 +15,17 @@ from local_llm.models.server import EXTRAS, Server
 
 # What llama.cpp's server (b11549) answers to every request until its model is loaded.
 LOADING = b'{"error":{"message":"Loading model","type":"unavailable_error","code":503}}'
+# What llama-cpp-python's server (0.3.36) answers, its own paths left out.
+NO_JSON_SCHEMA = (
+    rb"""{"error":{"message":"1 validation error:\n  {'type': 'literal_error', 'loc': ('body', 'response_format', 'type'), """
+    rb"""'msg': \"Input should be 'text' or 'json_object'\", 'input': 'json_schema', 'ctx': {'expected': """
+    rb"""\"'text' or 'json_object'\"}}","type":"internal_server_error","param":null,"code":null}}"""
+)
+TOO_LONG = (
+    b"""{"error":{"message":"This model's maximum context length is 8192 tokens. However, you requested 17792 tokens """
+    b"""(9600 in the messages, 8192 in the completion). Please reduce the length of the messages or completion.","""
+    b""""type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}"""
+)
 MESSAGES = [{"role": "user", "content": "hello"}]
 
 
@@ -165,7 +176,7 @@ class TestRequest:
         server.script = [lambda body: completion(choice("a"), choice("b"), choice("c"))]
         assert [reply.text for reply in ask(server, 2)] == ["a", "b"]
 
-    @pytest.mark.parametrize(("refusals", "left_out"), [(1, set()), (2, {"chat_template_kwargs"}), (3, set(EXTRAS))])
+    @pytest.mark.parametrize(("refusals", "left_out"), [(1, set()), (2, {"chat_template_kwargs"}), (4, set(EXTRAS))])
     def test_what_a_server_refuses_is_left_out_bit_by_bit(self, server, refusals, left_out):
         """llama.cpp takes few replies at once, but knows the switch for thinking and the schema: only n goes first."""
         server.script = [*[400] * refusals, stingy]
@@ -191,6 +202,34 @@ class TestRequest:
         assert first["max_tokens"] == second["max_completion_tokens"] == 50
         assert "max_tokens" not in second
         assert second["n"] == 2
+
+    def test_an_older_form_of_the_schema_where_a_server_does_not_know_the_newer(self, server):
+        server.script = [(500, NO_JSON_SCHEMA)] * 2 + [generous]
+        schema = {"type": "object"}
+        assert len(ask(server, schema=schema)) == 1
+        *_, body = posts(server)
+        assert len(posts(server)) == 3
+        assert body["response_format"] == {"type": "json_object", "schema": schema}
+
+    def test_a_shorter_answer_where_a_server_has_no_room_for_a_longer_one(self, server):
+        server.script = [(400, TOO_LONG.replace(b"9600", b"1075").replace(b"17792", b"9267")), generous]
+        assert len(ask(server, 2)) == 2
+        assert [(body["max_tokens"], body["n"]) for body in posts(server)] == [(8192, 2), (8192 - 1075, 2)]
+
+    def test_a_prompt_that_a_server_finds_too_long(self, server):
+        server.script = [(400, TOO_LONG)]
+        with pytest.raises(PromptTooLong, match="the prompt has 9,600 tokens, and tiny takes 8,192"):
+            ask(server, 2)
+        assert len(posts(server)) == 1
+
+    @pytest.mark.parametrize(("temperature", "warns"), [(0.8, True), (0.0, False)])
+    def test_a_server_that_does_not_draw_is_warned_of(self, server, temperature, warns):
+        """As transformers serve does with a model whose generation_config.json does not say do_sample."""
+        server.script = [lambda body: completion(choice("alike"))]
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            ask(server, 2, Sampling(temperature))
+        assert ["one reply twice, for two seeds" in str(warning.message) for warning in caught] == [True] * warns
 
     def test_llama_cpp_counts_one_reply_of_several(self, server):
         server.script = [lambda body: {**generous(body), "timings": {"predicted_n": 7}}]
