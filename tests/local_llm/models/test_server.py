@@ -13,7 +13,7 @@ from local_llm.models.recorded import Recorded
 from local_llm.models.reply import ModelError, PromptTooLong, Sampling
 from local_llm.models.server import EXTRAS, Server
 
-# What llama.cpp's server (b11549) answers to every request until its model is loaded.
+# What llama.cpp's server (xllamacpp 2026.10.11549) answers to every request until its model is loaded.
 LOADING = b'{"error":{"message":"Loading model","type":"unavailable_error","code":503}}'
 # What llama-cpp-python's server (0.3.36) answers, its own paths left out.
 NO_JSON_SCHEMA = (
