@@ -105,6 +105,6 @@ def test_critical_states_come_as_json_that_can_be_used(once, tmp_path, monkeypat
     episodes = Trajectories("Pendulum-v1", observations, actions, rewards, lengths, terminations, np.array(last), np.arange(4))
     episodes.save("trajectories.npz")
     command = ["--trajectories", "trajectories.npz", *OPTIONS, "--episodes", "1", "--states-per-episode", "1"]
-    find_critical_states.main([*command, "--token-budget", "600", "--max-new-tokens", "200"])
+    find_critical_states.main([*command, "--token-budget", "600", "--max-new-tokens", "200", "--recordings", "recordings"])
     folder = tmp_path / "tables" / "Pendulum-v1"
     assert json.loads((folder / "reply-states.md").read_text())["critical_states"]
