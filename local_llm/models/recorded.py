@@ -113,7 +113,9 @@ class Recorded:
         facts = {"model": self.model, "revision": self.revision, "text_sha256": hashlib.sha256(text.encode()).hexdigest()}
         path = self.folder / f"tokens-{_key(facts)[:16]}.json"
         if self.backend is None or self.mode == "replay":
-            counts = (_read_count(facts["text_sha256"], path) for path in sorted(self.folder.glob("tokens-*.json")))
+            # That of the model whose replies these are; of several, that of the run that was last.
+            counted = [(file == path, file.stat().st_mtime_ns, file) for file in self.folder.glob("tokens-*.json")]
+            counts = (_read_count(facts["text_sha256"], file) for *_, file in sorted(counted, reverse=True))
             return next(filter(None, counts), None)
         recorded = _read_count(facts["text_sha256"], path) if self.mode == "auto" else None
         count = recorded or count_tokens(self.backend, text)

@@ -25,17 +25,20 @@ MOST_CHARACTERS_PER_TOKEN = 5
 SPARE = 128
 # What is left out of a request that is refused, the most dispensable first.
 EXTRAS = ("chat_template_kwargs", "response_format")
+# How servers that do not tell their context refuse (OpenAI, llama-cpp-python): it, and the prompt's tokens.
+TOO_LONG = re.compile(r"maximum context length is (\d+) tokens.*\((\d+) in the messages")
 
 
 class Server:
     """Asks an OpenAI-compatible server with plain HTTP: what is sent is what a server's documentation says.
 
     Nothing that a server promises is relied on. Replies that it leaves out, or sends empty beside others, are asked for again.
-    Where it refuses a request, it is asked for one reply at a time; if it refuses again, without the switch for thinking; at
-    last without the schema. A server that wants ``max_completion_tokens`` in place of ``max_tokens``, and says so, gets it.
+    Where it refuses a request, it is asked for one reply at a time; if it refuses again, without the switch for thinking; then
+    with the schema in an older form; at last without the schema. A server that wants ``max_completion_tokens`` in place of
+    ``max_tokens``, or a shorter answer, and says so, gets it.
 
-    Where it says how much context it has (llama.cpp, vLLM), a prompt that is too long is not sent. Others cut it silently; if
-    a server counts far fewer tokens than were sent, a warning says so.
+    Where it says how much context it has (llama.cpp, vLLM), a prompt that is too long is not sent. Others refuse it, or cut it
+    silently; if a server counts far fewer tokens than were sent, a warning says so.
 
     Args:
         base_url: "http://localhost:11434/v1", or all of the address where it does not end in /v1/chat/completions
@@ -91,24 +94,31 @@ class Server:
             most = room if counted else most
         common: dict[str, Any] = {"model": self.model, "messages": messages}
         common |= {"temperature": sampling.temperature, "top_p": sampling.top_p}
-        common["max_tokens"] = most
         common["chat_template_kwargs"] = {"enable_thinking": sampling.thinking > 0}
         if schema is not None:
             common["response_format"] = {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}
-        done, at_once = 0, n
+        limit, done, at_once, last = "max_tokens", 0, n, None
         while done < n:
             count, start = min(at_once, n - done), time.perf_counter()
             _say(f"waiting for {count} of {n} replies of {self.model} at {self.base_url}")
             several = {"n": count} if count > 1 else {}
             try:
-                completion = self._complete({**common, **several, "seed": sampling.seed_for(first + done)})
+                completion = self._complete({**common, limit: most, **several, "seed": sampling.seed_for(first + done)})
             except _RefusedError as error:
-                if "max_tokens" in common and "max_completion_tokens" in str(error):
-                    common["max_completion_tokens"] = common.pop("max_tokens")
+                if not error.is_about_the_request:
+                    raise
+                told = TOO_LONG.search(str(error))
+                room = answer_room(most, int(told[2]), int(told[1]), self.model) if told else most
+                if limit == "max_tokens" and "max_completion_tokens" in str(error):
+                    limit = "max_completion_tokens"
+                elif room < most:
+                    most = room
                 elif at_once > 1:
                     at_once = 1
                 elif (extra := next((name for name in EXTRAS if name in common), None)) is None:
                     raise
+                elif common[extra].get("type") == "json_schema":
+                    common[extra] = {"type": "json_object", "schema": schema}
                 else:
                     del common[extra]
                 continue
@@ -117,6 +127,9 @@ class Server:
             _warn_of_a_cut(usage.get("prompt_tokens"), tokens, self.base_url)
             texts = texts[:count]
             for i, (text, finish_reason) in enumerate(texts):
+                if text and text == last and sampling.temperature > 0:
+                    _warn_of_likeness(self.base_url)
+                last = text
                 prompt, reply = (_share(usage, name, i, len(texts)) for name in ("prompt_tokens", "completion_tokens"))
                 if "timings" in completion and len(texts) > 1:
                     reply = None  # llama.cpp counts the tokens of one of them
@@ -145,13 +158,9 @@ class Server:
 
     def _json(self, path: str, body: Any = None) -> Any:
         """Returns what the server says beside its OpenAI-compatible addresses; None if it says nothing there."""
-        data = None if body is None else json.dumps(body).encode()
-        headers = {"Content-Type": "application/json", **self._headers}
-        request = urllib.request.Request(self._base.removesuffix("/v1") + path, data, headers)
         try:
-            with urllib.request.urlopen(request, timeout=min(self.timeout, 30)) as response:
-                return json.load(response)
-        except (OSError, http.client.HTTPException, *NO_JSON):
+            return json.loads(self._send(self._base.removesuffix("/v1") + path, body, min(self.timeout, 30)))
+        except (_RefusedError, *NO_JSON):
             return None
 
     def _read(self, completion: Any) -> tuple[list[tuple[str, str]], Any]:
@@ -164,38 +173,38 @@ class Server:
         return [reply for reply in read if reply[0].strip() or reply[1] == "length"] or read, usage
 
     def _complete(self, body: dict[str, Any]) -> Any:
-        """Returns the answer to a request; repeats what may pass."""
-        headers = {"Content-Type": "application/json", **self._headers}
+        """Returns the answer to a request."""
+        data = self._send(f"{self._base}/chat/completions", body, self.timeout)
+        try:
+            return json.loads(data)
+        except NO_JSON as error:
+            raise self._nonsense(f"no chat completion ({str(error)[:EXCERPT]})") from error
+
+    def _send(self, url: str, body: Any, timeout: float) -> bytes:
+        """Returns what a request is answered; repeats what may pass, such as a 503 while the server loads its model."""
+        data = None if body is None else json.dumps(body).encode()
         problem = ""
         for attempt in range(self.retries + 1):
             if attempt:
                 wait = self.backoff * 2 ** (attempt - 1)
                 _say(f"{problem.strip()}; again in {wait:g} s")
                 time.sleep(wait)
-            request = urllib.request.Request(f"{self._base}/chat/completions", json.dumps(body).encode(), headers)
+            request = urllib.request.Request(url, data, {"Content-Type": "application/json", **self._headers})
             try:
-                with urllib.request.urlopen(request, timeout=self.timeout) as response:
-                    data = response.read()
+                with urllib.request.urlopen(request, timeout=timeout) as response:
+                    return response.read()
             except urllib.error.HTTPError as error:
                 with error:
                     said = error.read().decode(errors="replace")
                 problem = f"{self.base_url} answered {error.code}: {' '.join(said.split())[:EXCERPT]}\n"
-                if error.code in (400, 422):
-                    raise _RefusedError(f"{problem}Change what it refuses, or take another model.") from None
-                if error.code not in TRANSIENT:
-                    raise ModelError(
-                        f"{problem}Check the model's name, the URL (with /v1), and the key, if it needs one."
-                    ) from None
+                # llama-cpp-python blames itself, 500, for a form of the schema that it does not know.
+                if error.code not in TRANSIENT or "response_format" in said:
+                    raise _RefusedError(problem, error.code) from None
             except (OSError, http.client.HTTPException) as error:
                 if isinstance(error, TimeoutError) or isinstance(getattr(error, "reason", None), TimeoutError):
-                    slow = f"{self.base_url} took more than {self.timeout} s: allow more time, or ask for less at once"
+                    slow = f"{self.base_url} took more than {timeout} s: allow more time, or ask for less at once"
                     raise ModelError(slow) from error
                 problem = f"no answer from {self.base_url}: {' '.join(str(error).split())[:EXCERPT]}\n"
-            else:
-                try:
-                    return json.loads(data)
-                except NO_JSON as error:
-                    raise self._nonsense(f"no chat completion ({str(error)[:EXCERPT]})") from error
         raise ModelError(f"{problem}Tried {self.retries + 1} times: is the server up, and the URL right (with /v1)?")
 
     def _nonsense(self, what: str) -> ModelError:
@@ -203,12 +212,10 @@ class Server:
 
     def _only_model(self) -> str:
         url = f"{self._base}/models"
-        request = urllib.request.Request(url, headers=self._headers)
         try:
-            with urllib.request.urlopen(request, timeout=min(self.timeout, 30)) as response:
-                listed = _find(json.load(response), "data")
-        except (OSError, http.client.HTTPException, *NO_JSON) as error:
-            raise ModelError(f"cannot list the models at {url} ({error}): is the server up? Or name the model") from error
+            listed = _find(json.loads(self._send(url, None, min(self.timeout, 30))), "data")
+        except (ModelError, *NO_JSON) as error:
+            raise ModelError(f"cannot list the models at {url}, and none is named: {error}") from error
         names = [str(_find(model, "id")) for model in listed] if isinstance(listed, list) else []
         if len(names) != 1:
             raise ModelError(f"{self.base_url} has {len(names)} models, name one of them: {', '.join(names)}")
@@ -217,6 +224,11 @@ class Server:
 
 class _RefusedError(ModelError):
     """The server does not serve the request as it is."""
+
+    def __init__(self, problem: str, code: int) -> None:
+        self.is_about_the_request = code in (400, 422, 500)
+        advice = "Check the model's name, the URL (with /v1), and the key, if it needs one."
+        super().__init__(problem + ("Change what it refuses, or take another model." if self.is_about_the_request else advice))
 
 
 def _say(line: str) -> None:
@@ -237,6 +249,14 @@ def _warn_of_a_cut(prompt_tokens: Any, least: int, base_url: str) -> None:
             "context, and the reply is to the rest; start it with more (Ollama: OLLAMA_CONTEXT_LENGTH)",
             stacklevel=3,
         )
+
+
+def _warn_of_likeness(base_url: str) -> None:
+    warnings.warn(
+        f"{base_url} sent one reply twice, for two seeds: it may take the most probable token, whatever it is asked for "
+        '(transformers serve: write "do_sample": true into the generation_config.json of the model)',
+        stacklevel=3,
+    )
 
 
 def _reply(choice: Any) -> tuple[str, str] | None:

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -27,6 +28,8 @@ CPU_MODELS: list[tuple[int, str, Quantization | None]] = [
     (32, "Qwen/Qwen3-8B", None),
     (0, "Qwen/Qwen2.5-Coder-1.5B-Instruct", None),
 ]
+# The limit of a container, as Linux tells it with control groups of version 2 and of version 1.
+CONTAINER_MEMORY = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 MOST_PROBABLE = {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
 OUT_OF_MEMORY = re.compile("out of memory|not enough memory|can't allocate memory|enough GPU RAM", re.IGNORECASE)
 LESS_MEMORY = "take a smaller model, --quantization 4bit, or fewer and shorter candidates"
@@ -238,10 +241,17 @@ def default_model() -> tuple[str, Quantization | None]:
 
 
 def _cpu_gigabytes() -> float:
+    """Returns the machine's memory, or the part of it that this process's container may take."""
     try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):  # Windows does not tell
         return 0.0
+    for path in CONTAINER_MEMORY:
+        try:
+            memory = min(memory, int(path.read_text()))
+        except (OSError, ValueError):  # no such file, or "max"
+            continue
+    return memory / 1e9
 
 
 def _libraries() -> tuple[Any, Any]:

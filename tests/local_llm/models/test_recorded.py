@@ -128,6 +128,19 @@ class TestTokens:
         assert Recorded(None, tmp_path).count_tokens("four") == 4
         assert Recorded(None, tmp_path).count_tokens("three") is None
 
+    def test_of_several_models_counts_a_replay_takes_the_one_that_its_replies_were_asked_by(self, tmp_path):
+        """Else the prompt comes out at another length than any that was asked by that model."""
+        for model in ("long", "short", "longer"):
+            backend = self.Counting(model)
+            backend.count_tokens = lambda text, model=model: len(text) * len(model)
+            recorded = Recorded(backend, tmp_path)
+            recorded.count_tokens("four")
+            if model == "short":
+                list(recorded.ask(user("hello"), 1, SAMPLING))
+        assert Recorded(None, tmp_path).count_tokens("four") == 20
+        list(recorded.ask(user("hello"), 1, SAMPLING))  # of two, the last to count
+        assert Recorded(None, tmp_path).count_tokens("four") == 24
+
     def test_a_backend_that_cannot_count(self, tmp_path):
         assert Recorded(Echo(), tmp_path).count_tokens("four") is None
         assert list(tmp_path.iterdir()) == []

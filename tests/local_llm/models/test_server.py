@@ -13,6 +13,19 @@ from local_llm.models.recorded import Recorded
 from local_llm.models.reply import ModelError, PromptTooLong, Sampling
 from local_llm.models.server import EXTRAS, Server
 
+# What llama.cpp's server (xllamacpp 2026.10.11549) answers to every request until its model is loaded.
+LOADING = b'{"error":{"message":"Loading model","type":"unavailable_error","code":503}}'
+# What llama-cpp-python's server (0.3.36) answers, its own paths left out.
+NO_JSON_SCHEMA = (
+    rb"""{"error":{"message":"1 validation error:\n  {'type': 'literal_error', 'loc': ('body', 'response_format', 'type'), """
+    rb"""'msg': \"Input should be 'text' or 'json_object'\", 'input': 'json_schema', 'ctx': {'expected': """
+    rb"""\"'text' or 'json_object'\"}}","type":"internal_server_error","param":null,"code":null}}"""
+)
+TOO_LONG = (
+    b"""{"error":{"message":"This model's maximum context length is 8192 tokens. However, you requested 17792 tokens """
+    b"""(9600 in the messages, 8192 in the completion). Please reduce the length of the messages or completion.","""
+    b""""type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}"""
+)
 MESSAGES = [{"role": "user", "content": "hello"}]
 
 
@@ -45,8 +58,16 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
+    def loads(self):
+        if still := self.server.loading > 0:
+            self.server.loading -= 1
+            self.answer(503, LOADING)
+        return still
+
     def do_GET(self):
         self.server.seen.append((self.path, self.headers, None))
+        if self.loads():
+            return
         told = {"/v1/models": {"data": [{"id": name, **self.server.facts} for name in self.server.models]}}
         told |= {"/props": self.server.props} if self.server.props else {}
         self.answer(200 if self.path in told else 404, json.dumps(told.get(self.path)).encode())
@@ -54,6 +75,8 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.seen.append((self.path, self.headers, body))
+        if self.loads():
+            return
         if self.path == "/tokenize":
             tokens = [*range(len(body["content"]) // 2)]  # of two characters each
             self.answer(200 if self.server.tokenizes else 404, json.dumps({"tokens": tokens}).encode())
@@ -82,7 +105,7 @@ class Handler(BaseHTTPRequestHandler):
 def server():
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.seen, server.models, server.script, server.over = [], ["tiny"], [generous], threading.Event()
-    server.facts, server.props, server.tokenizes = {}, None, False
+    server.facts, server.props, server.tokenizes, server.loading = {}, None, False, 0
     server.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield server
@@ -153,7 +176,7 @@ class TestRequest:
         server.script = [lambda body: completion(choice("a"), choice("b"), choice("c"))]
         assert [reply.text for reply in ask(server, 2)] == ["a", "b"]
 
-    @pytest.mark.parametrize(("refusals", "left_out"), [(1, set()), (2, {"chat_template_kwargs"}), (3, set(EXTRAS))])
+    @pytest.mark.parametrize(("refusals", "left_out"), [(1, set()), (2, {"chat_template_kwargs"}), (4, set(EXTRAS))])
     def test_what_a_server_refuses_is_left_out_bit_by_bit(self, server, refusals, left_out):
         """llama.cpp takes few replies at once, but knows the switch for thinking and the schema: only n goes first."""
         server.script = [*[400] * refusals, stingy]
@@ -179,6 +202,34 @@ class TestRequest:
         assert first["max_tokens"] == second["max_completion_tokens"] == 50
         assert "max_tokens" not in second
         assert second["n"] == 2
+
+    def test_an_older_form_of_the_schema_where_a_server_does_not_know_the_newer(self, server):
+        server.script = [(500, NO_JSON_SCHEMA)] * 2 + [generous]
+        schema = {"type": "object"}
+        assert len(ask(server, schema=schema)) == 1
+        *_, body = posts(server)
+        assert len(posts(server)) == 3
+        assert body["response_format"] == {"type": "json_object", "schema": schema}
+
+    def test_a_shorter_answer_where_a_server_has_no_room_for_a_longer_one(self, server):
+        server.script = [(400, TOO_LONG.replace(b"9600", b"1075").replace(b"17792", b"9267")), generous]
+        assert len(ask(server, 2)) == 2
+        assert [(body["max_tokens"], body["n"]) for body in posts(server)] == [(8192, 2), (8192 - 1075, 2)]
+
+    def test_a_prompt_that_a_server_finds_too_long(self, server):
+        server.script = [(400, TOO_LONG)]
+        with pytest.raises(PromptTooLong, match="the prompt has 9,600 tokens, and tiny takes 8,192"):
+            ask(server, 2)
+        assert len(posts(server)) == 1
+
+    @pytest.mark.parametrize(("temperature", "warns"), [(0.8, True), (0.0, False)])
+    def test_a_server_that_does_not_draw_is_warned_of(self, server, temperature, warns):
+        """As transformers serve does with a model whose generation_config.json does not say do_sample."""
+        server.script = [lambda body: completion(choice("alike"))]
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            ask(server, 2, Sampling(temperature))
+        assert ["one reply twice, for two seeds" in str(warning.message) for warning in caught] == [True] * warns
 
     def test_llama_cpp_counts_one_reply_of_several(self, server):
         server.script = [lambda body: {**generous(body), "timings": {"predicted_n": 7}}]
@@ -230,9 +281,16 @@ class TestModelName:
         with pytest.raises(ModelError, match="2 models, name one of them: small, large"):
             Server(server.url)
 
+    def test_a_server_that_loads_its_model_is_waited_for(self, server):
+        server.loading = 3
+        assert Server(server.url, backoff=0.01).model == "tiny"
+        server.loading = 4
+        with pytest.raises(ModelError, match="cannot list the models at .* answered 503: .*Loading model"):
+            Server(server.url, backoff=0.01)
+
     def test_no_server(self):
         with pytest.raises(ModelError, match="cannot list the models"):
-            Server("http://127.0.0.1:9/v1")
+            Server("http://127.0.0.1:9/v1", backoff=0.01)
 
     def test_no_url(self):
         with pytest.raises(ModelError, match="starts with http"):
@@ -282,6 +340,13 @@ class TestContext:
     def test_nonsense_about_it_is_passed_over(self, server, facts):
         server.facts = facts
         assert len(ask(server)) == 1
+
+    def test_what_a_server_tells_when_it_has_loaded_counts(self, small):
+        client = Server(small.url, "tiny", backoff=0.01)
+        small.loading = 2
+        assert client.count_tokens("12345678") == 4
+        small.loading = 2
+        assert client._context == 4096
 
     def test_tokens_are_counted_by_the_server(self, server):
         server.tokenizes = True

@@ -1,6 +1,7 @@
 """The local model: replies of a tiny one, trained here and loaded like any other, and what each failure says."""
 
 import json
+import os
 import re
 import shutil
 import sys
@@ -11,6 +12,7 @@ import torch
 import transformers
 from huggingface_hub import constants
 
+from local_llm.models import transformers_model
 from local_llm.models.recorded import Recorded
 from local_llm.models.reply import ModelError, PromptTooLong, Sampling
 from local_llm.models.transformers_model import CPU_MODELS, GPU_MODELS, TransformersModel, default_model
@@ -361,6 +363,17 @@ def test_the_default_model_fits_the_gpus_or_the_cpu(monkeypatch, gpus, cpu, expe
     )
     monkeypatch.setattr("local_llm.models.transformers_model._cpu_gigabytes", lambda: cpu)
     assert default_model() == expected[1:]
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"), [("1000000\n", 0.001), ("max\n", None), (f"{2**63 - 4096}\n", None), (None, None)]
+)
+def test_a_container_s_limit_counts_as_its_memory(tmp_path, monkeypatch, limit, expected):
+    machine, path = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9, tmp_path / "memory.max"
+    if limit:
+        path.write_text(limit)
+    monkeypatch.setattr(transformers_model, "CONTAINER_MEMORY", (path,))
+    assert transformers_model._cpu_gigabytes() == (expected or machine)
 
 
 @pytest.mark.parametrize(
