@@ -8,7 +8,8 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box, Dict, Discrete
+from gymnasium.wrappers import FilterObservation
 
 # From here on gymnasium-robotics' Fetch and hands cannot be made.
 NEW_MUJOCO = (3, 12)
@@ -60,8 +61,24 @@ def made_with(env: gym.Env) -> dict[str, Any]:
     return {name: value for name, value in given.items() if name not in registered or registered[name] != value}
 
 
+def without_text(env: gym.Env) -> gym.Env:
+    """Returns the environment without the entries of a Dict observation that are text: no policy and no network here reads them.
+
+    Example:
+        >>> env = gym.make("CartPole-v1")
+        >>> without_text(env) is env
+        True
+    """
+    space = env.observation_space
+    texts = [key for key, part in space.spaces.items() if part.dtype == np.dtype(str)] if isinstance(space, Dict) else []
+    if not texts or len(texts) == len(space.spaces):
+        return env
+    warnings.warn(f"text is left out of the observation: {', '.join(texts)}", stacklevel=3)
+    return FilterObservation(env, [key for key in space.spaces if key not in texts])
+
+
 def make(env_id: str, **make_kwargs) -> gym.Env:
-    """Makes an environment that can be measured.
+    """Makes an environment that can be measured, ``without_text``.
 
     Raises:
         gymnasium.error.Error: the environment does not exist, cannot be made, or a package that it needs is missing
@@ -79,6 +96,7 @@ def make(env_id: str, **make_kwargs) -> gym.Env:
             raise
         except Exception as error:
             raise gym.error.Error(f"{env_id} cannot be made: {type(error).__name__}: {error}{mujoco_hint()}") from error
+    env = without_text(env)
     space = env.action_space
     bounded = isinstance(space, Box) and np.issubdtype(space.dtype, np.floating) and space.is_bounded("both")
     if not (bounded or isinstance(space, Discrete)):

@@ -25,7 +25,7 @@ from gymnasium.error import DependencyNotInstalled
 from gymnasium.spaces import Box, Discrete
 from gymnasium.utils import RecordConstructorArgs
 
-from llmwrappers.making import OF_RENDERING, made_with
+from llmwrappers.making import OF_RENDERING, made_with, without_text
 from llmwrappers.sandbox.language import MAX_SIZE
 from llmwrappers.sandbox.meter import MAX_LIGHT, MAX_WORK
 from llmwrappers.sandbox.values import layout_of_space, size_of_layout
@@ -64,7 +64,7 @@ def render_prompt(env_id: str, **make_kwargs: Any) -> str:
     try:
         if module:
             importlib.import_module(module)
-        env = gym.make(env_id, disable_env_checker=True, **make_kwargs)
+        env = without_text(gym.make(env_id, disable_env_checker=True, **make_kwargs))
     except ImportError as error:
         raise DependencyNotInstalled(f"{env_id} needs a package that is not installed as it should be: {error}") from error
     try:

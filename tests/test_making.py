@@ -5,7 +5,10 @@ import sys
 import gymnasium as gym
 import pytest
 
-from llmwrappers.making import make
+from gymnasium.spaces import Box, Dict, Discrete, Text
+from gymnasium.wrappers import FilterObservation
+
+from llmwrappers.making import make, without_text
 
 
 def broken():
@@ -39,3 +42,33 @@ def test_what_a_new_mujoco_breaks_names_the_version_that_runs_it(monkeypatch):
     with pytest.raises(gym.error.Error) as error:
         make("llmwrappers-tests/OfMujoco-v0")
     assert "pip" not in str(error.value)
+
+
+class Told(gym.Env):
+    """An environment that says in words what is to be done, as MiniGrid's do."""
+
+    observation_space = Dict(mission=Text(9), place=Box(0, 1, (2,)), room=Discrete(3))
+    action_space = Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.observation_space.sample(), {}
+
+
+class TestWithoutText:
+    def test_text_is_left_out_and_named(self):
+        with pytest.warns(UserWarning, match="text is left out of the observation: mission$"):
+            env = without_text(Told())
+        assert list(env.observation_space) == ["place", "room"]
+        assert sorted(env.reset()[0]) == ["place", "room"]
+
+    def test_make_leaves_it_out(self):
+        gym.register("llmwrappers-tests/Told-v0", entry_point=Told)
+        with pytest.warns(UserWarning, match="mission"):
+            assert sorted(make("llmwrappers-tests/Told-v0").reset(seed=0)[0]) == ["place", "room"]
+
+    def test_where_there_is_nothing_to_leave_out_or_nothing_else_the_environment_is_as_it_was(self):
+        numbers = FilterObservation(Told(), ["place"])
+        assert without_text(numbers) is numbers
+        words = FilterObservation(Told(), ["mission"])
+        assert without_text(words) is words

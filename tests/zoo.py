@@ -46,15 +46,8 @@ class Animal:
 
     @property
     def module(self) -> str:
-        return self.env_id.partition(":")[0] if ":" in self.env_id else self.package
+        return self.env_id.partition(":")[0] if ":" in self.env_id else "gymnasium"
 
-
-def door_key() -> gym.Env:
-    """MiniGrid without its mission, which is text."""
-    return gym.wrappers.FilterObservation(gym.make("minigrid:MiniGrid-DoorKey-5x5-v0"), ["direction", "image"])
-
-
-gym.register("zoo/DoorKeyWithoutMission-v0", entry_point=door_key)
 
 IMAGES, VECTORS = "images must be uint8 of shape", "rewards must be numbers"
 ZOO = [
@@ -66,8 +59,8 @@ ZOO = [
     Animal("gymnasium-robotics", "gymnasium_robotics:FetchReach-v4"),
     Animal("gymnasium-robotics", "gymnasium_robotics:PointMaze_UMaze-v3"),
     Animal("gymnasium-robotics", "gymnasium_robotics:FrankaKitchen-v1"),
-    Animal("minigrid", "minigrid:MiniGrid-DoorKey-5x5-v0", refused="cannot make numbers of 'mission'"),
-    Animal("minigrid", "zoo/DoorKeyWithoutMission-v0"),
+    Animal("minigrid", "minigrid:MiniGrid-DoorKey-5x5-v0"),
+    Animal("minigrid", "minigrid:MiniGrid-FourRooms-v0"),
     Animal("highway-env", "highway_env:highway-fast-v0"),
     Animal("highway-env", "highway_env:parking-v0"),
     Animal("shimmy, dm_control", "shimmy:dm_control/walker-walk-v0"),

@@ -10,11 +10,11 @@ from gymnasium.spaces.utils import flatten_space
 
 from cleanrl_scripts.common.arguments import RunArgs
 from cleanrl_scripts.common.errors import UserError
-from llmwrappers.making import UNREGISTERED, env_kwargs_of, mujoco_hint
+from llmwrappers.making import UNREGISTERED, env_kwargs_of, mujoco_hint, without_text
 
 
 def make_env(args: RunArgs, video_dir: Path | None = None) -> gym.Env:
-    """The environment as it is: raw observations, native actions; with a folder for videos, recorded.
+    """The environment as it is, but for text: raw observations, native actions; with a folder for videos, recorded.
 
     Raises:
         UserError: Gymnasium cannot make it, or cannot render it; or ``--env-kwargs`` is no JSON object
@@ -27,7 +27,7 @@ def make_env(args: RunArgs, video_dir: Path | None = None) -> gym.Env:
     # The papers' results are on v4; gymnasium warns that there is a v5.
     warnings.filterwarnings("ignore", message=".*is out of date", category=DeprecationWarning)
     try:
-        env = gym.make(args.env_id, disable_env_checker=True, **options)
+        env = without_text(gym.make(args.env_id, disable_env_checker=True, **options))
         if video_dir:
             env.reset(seed=0)
             env.render()
