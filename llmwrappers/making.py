@@ -62,7 +62,7 @@ def made_with(env: gym.Env) -> dict[str, Any]:
 
 
 def without_text(env: gym.Env) -> gym.Env:
-    """Returns the environment without the entries of a Dict observation that are text: no policy and no network here reads them.
+    """Returns the environment without what is text in a Dict observation: no policy and no network here reads it.
 
     Example:
         >>> env = gym.make("CartPole-v1")

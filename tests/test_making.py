@@ -4,7 +4,6 @@ import sys
 
 import gymnasium as gym
 import pytest
-
 from gymnasium.spaces import Box, Dict, Discrete, Text
 from gymnasium.wrappers import FilterObservation
 
