@@ -8,6 +8,7 @@ The episodes' seed is one that neither training nor the choice of the priors has
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 import gymnasium as gym
 
@@ -26,7 +27,7 @@ def main() -> None:
     warnings.filterwarnings("ignore", message=".*out of date")  # v4, which the papers use
     FOLDER.mkdir(exist_ok=True)
     for env_id in sorted(path.name for path in SHIPPED.iterdir() if path.is_dir()):
-        camera = {"camera_name": "track"} if env_id.startswith(WALKERS) else {}
+        camera: dict[str, Any] = {"camera_name": "track"} if env_id.startswith(WALKERS) else {}
         env = gym.make(env_id, render_mode="rgb_array", **camera)
         prior = load_prior(env_id)
         frames = film(env, lambda observation, rng, prior=prior: prior(observation), SEED, FRAMES)

@@ -69,12 +69,12 @@ def without_text(env: gym.Env) -> gym.Env:
         >>> without_text(env) is env
         True
     """
-    space = env.observation_space
-    texts = [key for key, part in space.spaces.items() if part.dtype == np.dtype(str)] if isinstance(space, Dict) else []
-    if not texts or len(texts) == len(space.spaces):
+    parts = env.observation_space.spaces if isinstance(env.observation_space, Dict) else {}
+    texts = [key for key, part in parts.items() if part.dtype == np.dtype(str)]
+    if not texts or len(texts) == len(parts):
         return env
     warnings.warn(f"text is left out of the observation: {', '.join(texts)}", stacklevel=3)
-    return FilterObservation(env, [key for key in space.spaces if key not in texts])
+    return FilterObservation(env, [key for key in parts if key not in texts])
 
 
 def make(env_id: str, **make_kwargs) -> gym.Env:
