@@ -2,6 +2,7 @@
 
 import csv
 import fcntl
+import io
 import json
 import os
 import re
@@ -10,13 +11,14 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
 from conftest import ROOT
 
 from cleanrl_scripts import compare
-from cleanrl_scripts.common.errors import UserError
+from cleanrl_scripts.common.errors import UserError, run_script
 
 COMPARE = ROOT / "cleanrl_scripts" / "compare.py"
 QUICK = [
@@ -82,14 +84,25 @@ def script(tmp_path) -> list[str]:
     return ["--script", str(path), "--output", str(tmp_path / "out"), "--total-timesteps", "100", "--env-ids", "A-v0"]
 
 
-def run(*arguments: str, code: int = 0, **options) -> str:
-    """Runs compare.py, which must end with that code and without a traceback; returns what it printed."""
-    done = subprocess.run(
-        [sys.executable, str(COMPARE), *arguments], capture_output=True, text=True, check=False, timeout=300, **options
-    )
-    assert done.returncode == code, done.stdout + done.stderr
-    assert "Traceback" not in done.stdout + done.stderr, done.stdout + done.stderr
-    return done.stdout + done.stderr
+def run(*arguments: str, code: int = 0, env: dict[str, str] | None = None) -> str:
+    """Runs compare.py, which must end with that code and without a traceback; returns what it printed.
+
+    In this process, for it takes seconds to import what draws and trains; with an environment of its own in another.
+    """
+    command = [str(COMPARE), *arguments]
+    if env is not None:
+        done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False, timeout=300, env=env)
+        ended, printed = done.returncode, done.stdout + done.stderr
+    else:
+        printing, handler = io.StringIO(), signal.getsignal(signal.SIGTERM)
+        with redirect_stdout(printing), redirect_stderr(printing), pytest.raises(SystemExit) as leaving:
+            run_script(lambda: compare.main(list(arguments)), "compare.py")
+        signal.signal(signal.SIGTERM, handler)
+        said = leaving.value.code
+        ended, printed = (said or 0, printing.getvalue()) if not isinstance(said, str) else (1, printing.getvalue() + said)
+    assert ended == code, printed
+    assert "Traceback" not in printed, printed
+    return printed
 
 
 def metrics_of(output: Path) -> dict[str, list[list[str]]]:
@@ -160,6 +173,7 @@ def test_one_command_trains_all_arms_and_a_second_starts_nothing(tmp_path):
     assert before == {path: path.read_bytes() for path in before}
 
 
+@pytest.mark.slow
 def test_kill_9_midway_leaves_no_process_and_a_third_call_ends_with_equal_numbers(tmp_path):
     command = [
         *QUICK,
