@@ -45,6 +45,9 @@ compare ppo-camel-ablations --script benchmarks/ppo_camel_ablations.py --env-ids
     "clone-5000=--change nothing --clone-steps 5000" \
     "clone-10000=--change nothing --clone-steps 10000" "gamma-0.99=--change nothing --clone-gamma 0.99" \
     "minibatches-32=--change nothing --clone-minibatches 32" "no-warmup=--change nothing --warmup-steps 0"
+# Is it what the prior does, or that the agent begins as a copy of something? As a copy of a prior that does nothing.
+compare ppo-camel-control --script benchmarks/ppo_camel_ablations.py --env-ids HalfCheetah-v4 Walker2d-v4 Hopper-v4 \
+    --total-timesteps 300000 --seeds 1-3 --arms "nothing-prior=--change audition --prior benchmarks/bad_priors/zero.py"
 # Agents that are stuck, led on by code: who is stuck; then the code, played and imitated, and what it is compared with; what each
 # part of it does; RICE, which begins episodes in critical states.
 grids=(llmwrappers/{KeyCorridor,DoorKey,LockedRoom,MultiRoom,ObstructedMaze}-v0)
