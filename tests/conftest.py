@@ -4,6 +4,7 @@ import csv
 import importlib.util
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -17,6 +18,9 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 from gymnasium.spaces import Dict as DictSpace
+
+# A shell's background job ignores Ctrl-C, and so would the scripts that the tests start and stop.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # SWIG's deprecation warnings, made errors, crash the interpreter.
 with warnings.catch_warnings():
