@@ -76,6 +76,7 @@ class Writer:
     seed: int = 0
     candidates: list[Candidate] = field(default_factory=list)
     conversations: dict[int, list[Message]] = field(default_factory=dict)  # with each candidate's reply as the last message
+    lacks_retries: bool = False  # the model did not answer one of them
 
     def __post_init__(self) -> None:
         self.metered = Metered(self.backend, self.folder / "ledger.json")
@@ -107,6 +108,7 @@ class Writer:
                 try:
                     (reply,) = self.metered.ask(retry_messages(messages, reply, error), 1, self.sampling)
                 except ModelError as unavailable:
+                    self.lacks_retries = True
                     candidate.rejected += f" (no retry: {str(unavailable).splitlines()[0]})"
                     break
                 self._save(f"reply-{number}-retry-{retry + 1}.md", reply.text)
@@ -302,7 +304,10 @@ def write_and_choose(args: argparse.Namespace, prompt: str, writer: Writer) -> C
     write_json(args.output / "choice.json", asdict(choice))
     print(f"\n{writer.metered.ledger}\n\nreport: {report}")
     if choice.best is None:
-        raise UserError("none of the replies could be used; report.html says why. Ask again, for more, or a larger model")
+        way_out = "Ask again, for more, or a larger model"
+        if writer.lacks_retries:
+            way_out = f"The model stopped answering{how_to_go_on(args)}"
+        raise UserError(f"none of the replies could be used; report.html says why. {way_out}")
     if choice.candidate is not None:
         print(f"prior:  {args.output / f'policy-{choice.candidate}.py'}")
         print(f"use it: python cleanrl_scripts/ppo_camel.py {env_words(args)} --prior {args.output}")

@@ -163,7 +163,7 @@ ASKS = {
 }
 # pip is asked for by name only; the rest needs what a test does not have: another checkout, a cluster.
 NOT_RUN = ("pip install -e ", "pytest", "python tests/zoo.py", "pre-commit install", "srun ")
-NOT_RUN += ("llama-server ", "python -m llama_cpp.server ", "transformers serve ")
+NOT_RUN += ("llama-server ", "python -m llama_cpp.server ", "transformers serve ", "vllm serve ")
 
 
 def commands(page: Path) -> list[str]:

@@ -198,6 +198,12 @@ class TestCandidates:
         assert "no retry: the server is down" in facts["candidates"]["2"]["rejected"]
         assert "policy_sha256" in facts["candidates"]["1"]
 
+    def test_a_model_that_stops_answering_is_not_called_too_small(self, output, monkeypatch, capsys):
+        backend = Scripted(fenced(BROKEN), ModelError("the server is down"))
+        assert run(monkeypatch, backend, "--candidates", "1") == 1
+        said = capsys.readouterr().err
+        assert "stopped answering; the same command goes on from there" in said and "larger" not in said
+
     def test_what_came_before_a_failure_is_kept(self, output, monkeypatch, capsys):
         backend = Scripted(fenced(STILL), ModelError("out of memory: take a smaller model"))
         assert run(monkeypatch, backend, "--candidates", "3") == 1
