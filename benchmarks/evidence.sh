@@ -45,9 +45,16 @@ compare ppo-camel-ablations --script benchmarks/ppo_camel_ablations.py --env-ids
     "clone-5000=--change nothing --clone-steps 5000" \
     "clone-10000=--change nothing --clone-steps 10000" "gamma-0.99=--change nothing --clone-gamma 0.99" \
     "minibatches-32=--change nothing --clone-minibatches 32" "no-warmup=--change nothing --warmup-steps 0"
-# Is it what the prior does, or that the agent begins as a copy of something? As a copy of a prior that does nothing.
-compare ppo-camel-control --script benchmarks/ppo_camel_ablations.py --env-ids HalfCheetah-v4 Walker2d-v4 Hopper-v4 \
-    --total-timesteps 300000 --seeds 1-3 --arms "nothing-prior=--change audition --prior benchmarks/bad_priors/zero.py"
+# Is it what the prior does, or that the agent begins as a copy of something? As a copy of a prior that does nothing; then what of it
+# helps on HalfCheetah-v4.
+nothing="--change audition --prior benchmarks/bad_priors/zero.py"
+control=(--script benchmarks/ppo_camel_ablations.py --env-ids HalfCheetah-v4 Ant-v4 Walker2d-v4 Hopper-v4 BipedalWalker-v3
+    Humanoid-v4 --seeds 1-3 --arms "nothing-prior=$nothing")
+compare ppo-camel-control "${control[@]}" --total-timesteps 300000
+compare ppo-camel-control-1m "${control[@]}" --total-timesteps 1000000
+compare ppo-camel-control-parts --script benchmarks/ppo_camel_ablations.py --env-ids HalfCheetah-v4 --total-timesteps 300000 \
+    --seeds 1-3 --arms "std-1=$nothing --clone-std 1.0" "gamma-minibatches=$nothing --clone-gamma 0.99 --clone-minibatches 32" \
+    "no-warmup=$nothing --warmup-steps 0"
 # Agents that are stuck, led on by code: who is stuck; then the code, played and imitated, and what it is compared with; what each
 # part of it does; RICE, which begins episodes in critical states.
 grids=(llmwrappers/{KeyCorridor,DoorKey,LockedRoom,MultiRoom,ObstructedMaze}-v0)
