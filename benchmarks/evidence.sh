@@ -55,6 +55,9 @@ compare ppo-camel-control-1m "${control[@]}" --total-timesteps 1000000
 compare ppo-camel-control-parts --script benchmarks/ppo_camel_ablations.py --env-ids HalfCheetah-v4 --total-timesteps 300000 \
     --seeds 1-3 --arms "std-1=$nothing --clone-std 1.0" "gamma-minibatches=$nothing --clone-gamma 0.99 --clone-minibatches 32" \
     "no-warmup=$nothing --warmup-steps 0"
+# PPO alone with a copy's own settings.
+compare ppo-quiet --script benchmarks/ppo_camel_ablations.py --env-ids HalfCheetah-v4 Ant-v4 "${mujoco[@]::2}" BipedalWalker-v3 \
+    Humanoid-v4 --seeds 1-5 --arms "ppo-quiet=--change quiet --prior none"
 # Agents that are stuck, led on by code: who is stuck; then the code, played and imitated, and what it is compared with; what each
 # part of it does; RICE, which begins episodes in critical states.
 grids=(llmwrappers/{KeyCorridor,DoorKey,LockedRoom,MultiRoom,ObstructedMaze}-v0)

@@ -6,6 +6,7 @@ audition: there is none; the one candidate teaches, whatever it returns (--prior
 critic: the clone fits the actor alone
 frozen: the normaliser of observations goes on learning
 pull: the policy is held near the copy by a Kullback-Leibler divergence, less and less until 200 000 steps
+quiet: PPO alone (--prior none) with a copy's own settings: its deviation, discount factor, minibatches and warm-up
 nothing: ppo_camel.py as it is, to compare with
 
 What PPO alone has instead of a copy's own settings, ppo_camel.py takes itself: --clone-gamma 0.99, --clone-minibatches 32,
@@ -19,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from gymnasium.spaces import Box
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # as the scripts do, from anywhere
 
@@ -107,11 +109,28 @@ def with_pull() -> None:
     ActorCritic.state_dict, ActorCritic.load_state_dict = save_with_copy, load_with_copy
 
 
+def quiet() -> None:
+    without_frozen()  # the script asks is_frozen whether a copy's settings hold; the normaliser learns, as PPO's does
+    begin = ppo_camel.PPO.__init__
+
+    def begin_quiet(self, args, envs, agent, rng):
+        if args.prior != "none":
+            raise UserError(f"--change quiet is PPO alone: it needs --prior none, got --prior {args.prior}")
+        begin(self, args, envs, agent, rng)
+        agent.is_frozen = True
+        if isinstance(space := envs[0].action_space, Box):
+            half_range = torch.from_numpy((space.high - space.low).ravel() / 2).to(agent.device)
+            agent.log_std.data.copy_((args.clone_std * half_range).log())
+
+    ppo_camel.PPO.__init__ = begin_quiet
+
+
 PARTS = {
     "audition": without_audition,
     "critic": without_critic,
     "frozen": without_frozen,
     "pull": with_pull,
+    "quiet": quiet,
     "nothing": lambda: None,
 }
 
