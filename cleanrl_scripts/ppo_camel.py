@@ -26,7 +26,7 @@ from gymnasium.spaces import Box
 
 from cleanrl_scripts.common.actor_critic import ActorCritic
 from cleanrl_scripts.common.arguments import check_env_id, check_ranges, resumed_args
-from cleanrl_scripts.common.audition import Episode, Teacher, audition, contestants
+from cleanrl_scripts.common.audition import Audition, Episode, Teacher, audition, contestants
 from cleanrl_scripts.common.distributions import approx_kl
 from cleanrl_scripts.common.environments import make_flat_env, note_endless_episodes
 from cleanrl_scripts.common.errors import UserError, run_script
@@ -156,9 +156,9 @@ class BehaviourCloning:
         self.fit(epochs=5)
 
     def look_at(self, episode: Episode, is_own: bool) -> None:
-        """Asks the teacher what it would do in every state of an episode; the normalisers learn of it, too."""
+        """Takes in what the teacher said in every state of an episode, or would have said; the normalisers learn of it, too."""
         self.episodes.append((episode, is_own))
-        self.advice += [self.teacher.advice(handed) for handed in episode.handed]
+        self.advice += episode.advice if is_own else self.teacher.advice(episode.handed)
         for observation in episode.observations:
             self.agent.normalized(observation, update=True)
         discounted_return = 0.0
@@ -172,11 +172,12 @@ class BehaviourCloning:
         raw_observation, info = env.reset(seed=int(self.rng.integers(2**31)))
         while not done and len(episode.rewards) < most_steps:
             handed = copy.deepcopy(read_prior_input(env, self.args.prior_input, raw_observation, info))
+            advice = self.teacher.as_advice(self.teacher.mask.prior_answer)  # whom the mask has just asked
             observation = np.array(self.teacher.observe(raw_observation))  # a copy, too: env may write the next one over it
             action = agent.act(observation, self.rng)
             x = to_normalized(action, space.low, space.high) if isinstance(space, Box) else action
             raw_observation, reward, terminated, truncated, info = env.step(x)
-            episode.add(handed, observation, float(reward))
+            episode.add(handed, advice, observation, float(reward))
             done = terminated or truncated
             episode.end(self.teacher.observe(raw_observation), terminated)
         self.look_at(episode, is_own=True)
@@ -385,9 +386,11 @@ def train(args: Args, ppo: PPO, teachers: dict[str, Teacher], eval_env: gym.Env,
         if not checkpoint:
             evaluate_now()
             if teachers:
-                start, verdict = begin(args, agent, teachers, rng, logger)
-                global_step = start
-                evaluate_now()
+                start, found = begin(args, agent, teachers, rng, logger)
+                global_step, verdict = start, found.verdict
+                if shortfall := found.shortfall(teachers, evaluate_now()["eval/episodic_return"]):
+                    verdict += f" {shortfall}"
+                    logger.print(shortfall)
         # A checkpoint is made where all episodes begin anew, with seeds of the run's own stream: then there is no state in the
         # environments, and a run that resumes there does exactly what an uninterrupted run does.
         ppo.reset()
@@ -421,16 +424,17 @@ def train(args: Args, ppo: PPO, teachers: dict[str, Teacher], eval_env: gym.Env,
         logger.write_summary(global_step, {**evaluate_now(), "verdict": verdict})
 
 
-def begin(args: Args, agent: ActorCritic, teachers: dict[str, Teacher], rng, logger: Logger) -> tuple[int, str]:
-    """Audition and clone; returns the steps that they took, and a sentence on what was found."""
+def begin(args: Args, agent: ActorCritic, teachers: dict[str, Teacher], rng, logger: Logger) -> tuple[int, Audition]:
+    """Audition and clone; returns the steps that they took, and what was found."""
     found, steps = audition(teachers, args.clone_steps, rng), 0
+    found.refuse_failed(args)
     logger.print(found.verdict)
     for name, episodes in found.played.items():
         for episode in episodes:
             steps += len(episode.rewards)
             logger.log(steps, {f"audition/{name}": episode.episodic_return})
     if not found.teacher:
-        return steps, found.verdict
+        return steps, found
     others = [episode for name, episodes in found.played.items() if name != found.teacher for episode in episodes]
     std = args.clone_std if found.beats_nothing else args.poor_std
     clone = BehaviourCloning(args, agent, teachers[found.teacher], std, found.played[found.teacher], others, rng)
@@ -442,7 +446,7 @@ def begin(args: Args, agent: ActorCritic, teachers: dict[str, Teacher], rng, log
         logger.log(steps, {**values, "mask/epsilon": env.get_wrapper_attr("mask_epsilon"), "losses/clone_loss": clone.loss})
         logger.progress(steps, episode.episodic_return)
     clone.finish()
-    return steps, found.verdict
+    return steps, found
 
 
 if __name__ == "__main__":

@@ -27,15 +27,15 @@ the transition just made. It holds for reset and step, and for ``final_obs`` and
 import gymnasium as gym
 
 from llmwrappers.action_intervals import interval_around, to_native, to_normalized
+from llmwrappers.containment.errors import PolicyFault, PolicyRejected
+from llmwrappers.containment.process import ContainedPolicy
 from llmwrappers.critical_states.entry_worth import EntryWorth
 from llmwrappers.critical_states.function import CriticalFunction, vet_critical_function
 from llmwrappers.critical_states.guidance import Guidance, load_guidance
 from llmwrappers.critical_states.table import CriticalStates
 from llmwrappers.critical_states.trajectories import Trajectories
 from llmwrappers.priors import PriorPolicy, load_candidates, load_prior
-from llmwrappers.sandbox.generated_policy import GeneratedPolicy, check_policy
-from llmwrappers.sandbox.language import PolicyFault, PolicyRejected
-from llmwrappers.sandbox.probe import vet_policy
+from llmwrappers.priors.probe import vet_policy
 from llmwrappers.wrappers.action_bounds_observation import ActionBoundsObservation
 from llmwrappers.wrappers.critical_state_rewarder import CriticalStateRewarder
 from llmwrappers.wrappers.epsilon_mask_schedule import EpsilonMaskSchedule
@@ -71,12 +71,12 @@ for name, env_id, steps, slots in (
 
 __all__ = [
     "ActionBoundsObservation",
+    "ContainedPolicy",
     "CriticalFunction",
     "CriticalStateRewarder",
     "CriticalStates",
     "EntryWorth",
     "EpsilonMaskSchedule",
-    "GeneratedPolicy",
     "Guidance",
     "LLMActionMask",
     "LLMActionOverride",
@@ -84,7 +84,6 @@ __all__ = [
     "PolicyRejected",
     "PriorPolicy",
     "Trajectories",
-    "check_policy",
     "interval_around",
     "load_candidates",
     "load_guidance",

@@ -8,7 +8,7 @@ from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from llmwrappers.action_intervals import center_and_half_width, interval_around, scale
-from llmwrappers.priors.prior_input import native_action
+from llmwrappers.priors.contract import native_action
 
 Interval = tuple[NDArray, NDArray]
 

@@ -7,6 +7,8 @@ import numpy as np
 from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
 
+from llmwrappers.priors.contract import allowed_actions
+
 
 class DiscreteMask:
     """Keeps the mask (n,) of the next action, and replaces an action that it does not allow.
@@ -24,31 +26,8 @@ class DiscreteMask:
         self.mask, self.is_active = np.ones(space.n, dtype=np.int8), False
 
     def allowed(self, answer: Any) -> NDArray[np.int8]:
-        """Returns the mask (n,) of what a prior allows: a set of actions, or a vector of n truth values.
-
-        Raises:
-            ValueError: an action outside the space, another shape or type, no action at all
-        """
-        space = self.space
-        if isinstance(answer, set | frozenset):
-            mask = np.zeros(space.n, dtype=np.int8)
-            for action in answer:
-                if not space.contains(action):
-                    raise ValueError(f"the prior allowed action {action!r}, which is not in {space}")
-                mask[action - space.start] = 1
-        else:
-            mask = np.asarray(answer)
-            # No other integers: they could be meant as the actions themselves.
-            is_truth = mask.dtype in (np.bool_, np.int8) or np.issubdtype(mask.dtype, np.floating)
-            if mask.shape != (space.n,) or not is_truth or not np.isin(mask, (0, 1)).all():
-                raise ValueError(
-                    f"the prior returned {answer!r}; it must be a set of actions or a vector of {space.n} truth values: "
-                    "booleans, or 0 and 1 as floats or int8"
-                )
-            mask = mask.astype(np.int8)
-        if not mask.any():
-            raise ValueError("the prior allowed no action at all")
-        return mask
+        """Returns the mask (n,) of what a prior allows (see ``allowed_actions``)."""
+        return allowed_actions(answer, self.space)
 
     def set(self, mask: NDArray[np.int8] | None, info: dict[str, Any]) -> bool:
         """Sets the mask of the next action to what of it the environment allows, and writes it into its info.

@@ -7,7 +7,7 @@ The keys of such a file, in order::
     expertise           "You are an expert in ..."
     goal                "It must ...": what the policy should do, in words
     reason              "First reason step by step: ..."
-    without_memory      one sentence: what to derive from the observation, because a policy remembers nothing
+    without_memory      optional: of an environment with recorded replies, which were asked for pure functions
     time_step           optional: control time step in seconds, for an environment that has no ``dt``
     episode_steps       steps after which an episode is truncated
     observation_note    optional: stands beside the shape of the observation
@@ -16,7 +16,7 @@ The keys of such a file, in order::
     lists_entries       optional: true shows the entries below, because the documentation does not list them
     sections_left_out   optional: headings of the documentation that do not hold for this environment
     model_shown         optional: { file = file to show in its place } for the MuJoCo model
-    states_not_allowed  optional: false leaves out the rule on what the code may not contain
+    states_not_allowed  optional: false leaves out, of those rules, what the code may not contain
     observation         [{ index, name, unit, meaning, terminates_outside }]
     action              [{ index, name, unit, low, high, meaning }]
 
@@ -82,7 +82,7 @@ class Facts:
     expertise: str
     goal: str
     reason: str
-    without_memory: str
+    without_memory: str | None = None
     time_step: float | None = None
     episode_steps: int
     observation_note: str | None = None

@@ -9,10 +9,10 @@ import numpy as np
 from gymnasium.spaces import Text
 
 from llmwrappers import PolicyRejected, vet_policy
+from llmwrappers.containment.lint import MAX_CHARACTERS
 from llmwrappers.making import make
 from llmwrappers.priors.measurement import measure, random_actions
-from llmwrappers.sandbox.language import MAX_CHARACTERS
-from llmwrappers.sandbox.values import layout_of_space
+from llmwrappers.priors.probe import is_readable
 from local_llm.choose import Candidate
 from local_llm.extract import extract_policy
 from local_llm.feedback import report_text
@@ -35,8 +35,8 @@ class PolicyWriting(gym.Env):
     info                    ``best_return``, ``random_return``; after a step ``mean_return``, unless the policy was refused
     ======================  ============================================================================================
 
-    The rewards of an episode add up to (last best - random) / max(1, abs(random)). The policy is checked and probed before it
-    runs, as all generated policies are. Its episodes have the same seeds every time, so that R is a function of the action.
+    The rewards of an episode add up to (last best - random) / max(1, abs(random)). The policy plays in a locked process,
+    as all that models write. Its episodes have the same seeds every time, so that R is a function of the action.
 
     Args:
         env_id: the environment that policies are written for
@@ -54,8 +54,8 @@ class PolicyWriting(gym.Env):
         >>> "Write one Python function `policy(obs)`" in prompt
         True
         >>> report, reward, *_ = env.step("```python\\nimport os\\n\\ndef policy(obs):\\n    return [os.getpid()]\\n```")
-        >>> reward, report
-        (0.0, "The policy was refused: line 1: import of 'os'; only numpy and math are allowed")
+        >>> reward, report  # doctest: +ELLIPSIS
+        (0.0, 'The policy was refused: line 1: import of os, which a policy cannot use; it may import numpy, math, ...
         >>> report, reward, terminated, *_ = env.step("def policy(obs):\\n    return [0.0]")  # better than flailing
         >>> reward > 0, terminated
         (True, True)
@@ -74,7 +74,7 @@ class PolicyWriting(gym.Env):
         self.env_id, self.attempts, self.episodes = env_id, attempts, episodes
         self.env_kwargs = env_kwargs or {}
         self._env = make(env_id, **self.env_kwargs)
-        if layout_of_space(self._env.observation_space) is None:
+        if not is_readable(self._env.observation_space):
             raise ValueError(
                 f"env_id must be of an environment whose observations are arrays or a Dict of them, got {env_id!r}"
             )

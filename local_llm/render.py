@@ -25,10 +25,9 @@ from gymnasium.error import DependencyNotInstalled
 from gymnasium.spaces import Box, Discrete
 from gymnasium.utils import RecordConstructorArgs
 
+from llmwrappers.containment.lint import MODULES
+from llmwrappers.containment.process import SLOWEST_CALL
 from llmwrappers.making import OF_RENDERING, made_with, without_text
-from llmwrappers.sandbox.language import MAX_SIZE
-from llmwrappers.sandbox.meter import MAX_LIGHT, MAX_WORK
-from llmwrappers.sandbox.values import layout_of_space, size_of_layout
 from local_llm.command import add_env_options, take_env_kwargs
 from local_llm.environment_facts import action_names, constants, control_step, grid_words, model_xml, step_limit
 from local_llm.facts import PROMPTS, Facts, FactsError, MissingFact, load_facts, serving
@@ -40,8 +39,12 @@ RADIUS = 0.3
 LEFT_OUT = ("Arguments", "Version History", "References", "Credits")
 # Wrappers that change nothing that a policy would have to know.
 PLAIN = (wrappers.OrderEnforcing, wrappers.PassiveEnvChecker, wrappers.TimeLimit, wrappers.RecordEpisodeStatistics)
-# What llmwrappers.sandbox.generated_policy refuses and models like to write.
+# What the prompts forbade whose replies are recorded, and what is in their place now.
 NOT_ALLOWED = "`while`, `try`, `with`, `global`, classes, decorators, recursion, printing"
+RULES = {
+    "modules": ", ".join(name for name in MODULES if name != "__future__"),
+    "milliseconds": f"{1000 * SLOWEST_CALL:.0f}",
+}
 
 
 def render_prompt(env_id: str, **make_kwargs: Any) -> str:
@@ -111,13 +114,15 @@ def facts_values(facts: Facts | None) -> dict[str, Any]:
             "goal": "collect as much reward as possible",
             "reason": "what each entry of the observation is, what each action does and with which sign, which behaviour the "
             "reward asks for, which targets and gains are sensible, what to do when things go wrong",
-            "without_memory": "What depends on the past must be derived from the observation.",
-            "not_allowed": NOT_ALLOWED,
-            **dict.fromkeys(("observation_note", "notes", "entries")),
+            **RULES,
+            **dict.fromkeys(("observation_note", "notes", "entries", "without_memory", "recorded", "not_allowed")),
         }
+    is_recorded = facts.without_memory is not None
     return {
         **{key: getattr(facts, key) for key in ("expertise", "goal", "reason", "without_memory", "observation_note")},
-        "not_allowed": NOT_ALLOWED if facts.states_not_allowed else None,
+        "not_allowed": NOT_ALLOWED if is_recorded and facts.states_not_allowed else None,
+        "recorded": "" if is_recorded else None,
+        **(dict.fromkeys(RULES) if is_recorded else RULES),
         "notes": "\n".join(f"- {note}" for note in facts.notes) or None,
         "entries": _tables(facts) if facts.lists_entries else None,
     }
@@ -135,20 +140,26 @@ def environment_values(env: gym.Env) -> dict[str, Any]:
         "xml": model_xml(env, facts.model_shown if facts else None),
         "action_names": None if facts else action_names(env),
         "observation": observation_words(env),
-        "large": size if (size := _size(observations)) > MAX_SIZE else None,
-        "work": None if facts or size > MAX_SIZE else MAX_WORK,
-        "light": MAX_LIGHT,
         "time_step": f"{time_step:.3g}" if isinstance(time_step, float) else None,
         "episode_length": f"at most {steps} steps" if steps else "until the environment ends it",
         "grid": None if facts else grid_words(env),
         "arguments": _arguments(env, made_with(env) if facts else env.spec.kwargs if env.spec else {}),
         **dict.fromkeys(("observation_bounds", "action_shape", "action_bounds", "half_width", "n_actions", "first_action")),
+        **dict.fromkeys(("discrete_answer", "discrete_return")),
     }
     is_explained = facts is not None or bool(flattened_entries(env))
     if isinstance(observations, Box) and not is_explained and (observations.bounded_below | observations.bounded_above).any():
         values["observation_bounds"] = bounds_words(observations)
     if isinstance(actions, Discrete):
-        return {**values, "n_actions": int(actions.n), "first_action": int(actions.start)}
+        n, first = int(actions.n), int(actions.start)
+        return {
+            **values,
+            "n_actions": n,
+            "first_action": first,
+            "discrete_answer": f"the action to take, or which of the {n} actions are allowed",
+            "discrete_return": f"Return an integer from {first} to {first + n - 1}, the action; or a set of those that are allowed; "
+            f"or a numpy array of shape ({n},) of 0 and 1: which actions are allowed. At least one is.",
+        }
     if not (isinstance(actions, Box) and actions.is_bounded()):
         raise TypeError(f"a prompt needs a bounded Box or a Discrete action space, {values['env_id']} has {actions}")
     half_width = number_words(RADIUS * (actions.high.astype(float) - actions.low) / 2)
@@ -159,12 +170,6 @@ def _arguments(env: gym.Env, kwargs: dict[str, Any]) -> str | None:
     """Writes what an environment is made with, but for how it is rendered."""
     shown = {name: value for name, value in kwargs.items() if name not in OF_RENDERING}
     return ", ".join(f"{name}={without_addresses(repr(value))}" for name, value in shown.items()) or None
-
-
-def _size(space: gym.Space) -> int:
-    """How many numbers a policy gets in an observation; 0 where it can have none."""
-    layout = layout_of_space(space)
-    return 0 if layout is None else size_of_layout(layout)
 
 
 def _tables(facts: Facts) -> str:

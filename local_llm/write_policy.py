@@ -25,7 +25,8 @@ from llmwrappers.files import folder_name
 from llmwrappers.making import make
 from llmwrappers.priors import PriorPolicy
 from llmwrappers.priors.measurement import Measurement, choose, measure, random_actions
-from llmwrappers.sandbox.values import layout_of_space
+from llmwrappers.priors.probe import is_readable
+from llmwrappers.priors.written_for import env_facts
 from local_llm.choose import BUDGET_STEPS, Candidate, Choice, choose_candidate
 from local_llm.command import (
     MOST_RETRIES,
@@ -137,9 +138,9 @@ def retry_messages(messages: list[Message], reply: Reply, error: ExtractionError
     Example:
         >>> asked = [{"role": "user", "content": "Write policy(obs)."}]
         >>> reply = Reply("import os", "stop", 5, 2, 0.1)
-        >>> error = PolicyRejected(1, "import of 'os'; only numpy and math are allowed")
+        >>> error = PolicyRejected(1, "import of os, which a policy cannot use")
         >>> retry_messages(asked, reply, error)[-1]["content"][:60]
-        "Your code was refused: line 1: import of 'os'; only numpy an"
+        "Your code was refused: line 1: import of os, which a policy "
     """
     if isinstance(error, Truncated):
         # What was cut off would only fill the context again.
@@ -197,6 +198,7 @@ def provenance(args: argparse.Namespace, prompt: str, writer: Writer, choice: Ch
         "environment": args.env_id,
         "env_kwargs": args.env_kwargs,
         "serves": [args.env_id],
+        "spaces": {args.env_id: env_facts(writer.env)},
         "replies": f"{len(writer.candidates)} candidates, each with at most {MOST_RETRIES} retries; --refine {args.refine}",
         "prompt_sha256": hashlib.sha256(prompt.encode()).hexdigest(),
         "candidates": candidates,
@@ -250,7 +252,7 @@ def run(args: argparse.Namespace) -> Choice:
         UserError, ModelError, TrainingFailed, gymnasium.error.Error, ValueError: what went wrong and what would be right
     """
     env = make(args.env_id, **args.env_kwargs)
-    if layout_of_space(env.observation_space) is None:
+    if not is_readable(env.observation_space):
         raise UserError(
             f"--env-id {args.env_id}: policies are written for observations that are arrays or a Dict of arrays, got "
             f"{without_addresses(str(env.observation_space))}; register the environment with a wrapper of Gymnasium: "

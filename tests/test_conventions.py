@@ -29,10 +29,10 @@ from llmwrappers import (
 STANDARD = set(sys.stdlib_module_names)
 # Folder -> what it may import beside the standard library; inside a function, the second set too.
 MAY_IMPORT = {
-    "llmwrappers": ({"numpy", "gymnasium", "llmwrappers", "llmwrappers.sandbox"}, {"ale_py", "minigrid"}),
-    "llmwrappers/sandbox": ({"numpy", "llmwrappers.sandbox"}, set()),
+    "llmwrappers": ({"numpy", "gymnasium", "llmwrappers", "llmwrappers.containment"}, {"ale_py", "minigrid"}),
+    "llmwrappers.containment": ({"numpy", "llmwrappers.containment"}, set()),
     "local_llm": (
-        {"numpy", "gymnasium", "llmwrappers", "llmwrappers.sandbox", "local_llm"},
+        {"numpy", "gymnasium", "llmwrappers", "llmwrappers.containment", "local_llm"},
         {"torch", "transformers", "accelerate", "huggingface_hub", "llguidance", "json_repair", "mujoco"},
     ),
     "cleanrl_scripts": (
@@ -59,7 +59,7 @@ every_source = pytest.mark.parametrize(("folder", "path"), SOURCES, ids=[str(pat
 
 
 def imports(tree: ast.AST, inside_a_function=False):
-    """Yields (package, whether inside a function) of every import; of scripts and the sandbox with the folder."""
+    """Yields (package, whether inside a function) of every import; of scripts and the containment with the folder."""
     for node in ast.iter_child_nodes(tree):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom):
@@ -68,7 +68,7 @@ def imports(tree: ast.AST, inside_a_function=False):
             names = [node.module]
         for name in names:
             parts = name.split(".")
-            yield ".".join(parts[: 2 if parts[0] == "cleanrl_scripts" or parts[1:2] == ["sandbox"] else 1]), inside_a_function
+            yield ".".join(parts[: 2 if parts[0] == "cleanrl_scripts" or parts[1:2] == ["containment"] else 1]), inside_a_function
         yield from imports(node, inside_a_function or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 

@@ -14,30 +14,37 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.spaces.utils import flatdim
 
 from cleanrl_scripts.common.errors import UserError
-from cleanrl_scripts.common.priors_of_arms import PriorArgs
+from cleanrl_scripts.common.priors_of_arms import PriorArgs, require_no_fault
 from llmwrappers import LLMActionMask, PriorPolicy
+from llmwrappers.priors.contract import allowed_actions, begin_episode, native_action
 from llmwrappers.priors.measurement import doing_nothing, play, random_actions
-from llmwrappers.priors.prior_input import native_action, read_prior_input
+from llmwrappers.priors.prior_input import read_prior_input
 
 
 @dataclass
 class Episode:
-    """An episode, whoever played it: what a prior was handed and the agent observed in each state, and the rewards."""
+    """An episode, whoever played it: what a prior was handed and the agent observed in each state, and the rewards.
+
+    ``advice`` is what the prior said in each state while the episode was played (see ``Teacher.advice``).
+    """
 
     handed: list[Any] = field(default_factory=list)
+    advice: list[np.ndarray] = field(default_factory=list)
     observations: list[np.ndarray] = field(default_factory=list)
     rewards: list[float] = field(default_factory=list)
     terminated: bool = False
     last_observation: np.ndarray = field(default_factory=lambda: np.empty(0))
     faults: int = 0
+    first_fault: str = ""
 
     @property
     def episodic_return(self) -> float:
         return sum(self.rewards)
 
-    def add(self, handed: Any, observation: np.ndarray, reward: float) -> None:
+    def add(self, handed: Any, advice: np.ndarray, observation: np.ndarray, reward: float) -> None:
         """Takes over a step: the caller keeps no hold on what was handed and observed, nor does the environment."""
         self.handed.append(handed)
+        self.advice.append(advice)
         self.observations.append(observation)
         self.rewards.append(reward)
 
@@ -71,22 +78,42 @@ class Teacher:
         """An episode of the prior alone; where it fails, the middle of a Box or a random action is played."""
         episode = Episode()
         for step in play(self.env, self.policy, seed, self.prior_input):
-            episode.add(step.handed, self.observe(step.observation), step.reward)
+            episode.add(step.handed, self.as_advice(step.answer), self.observe(step.observation), step.reward)
             episode.faults += bool(step.fault)
+            episode.first_fault = episode.first_fault or step.fault
         episode.end(self.observe(step.next_observation), step.terminated)  # pyright: ignore[reportPossiblyUnbound]
         return episode
 
-    def advice(self, handed: Any) -> np.ndarray:
-        """What it would do, (action_dim,) native; on a Discrete space the share of each action; NaN where it fails."""
-        space, handed = self.env.action_space, copy.deepcopy(handed)  # a prior may write into what it is given
+    def advice(self, handed: list[Any]) -> list[np.ndarray]:
+        """What it would do in the states of an episode that another policy played, in order."""
+        begin_episode(self.policy)
+        advice = []
+        for state in copy.deepcopy(handed):  # a prior may write into what it is given
+            try:
+                advice.append(self.as_advice(self.policy(state)))
+            except Exception:
+                advice.append(self.as_advice(None))
+        return advice
+
+    def as_advice(self, answer: Any) -> np.ndarray:
+        """Its answer as (action_dim,) native; on a Discrete space as the share of each action; NaN where it failed."""
+        space = self.env.action_space
         try:
             if isinstance(space, Discrete):
-                allowed = self.mask.allowed_actions(handed)
+                allowed = allowed_actions(answer, space)
                 return (allowed / allowed.sum()).astype(np.float32)
             assert isinstance(space, Box)
-            return native_action(self.policy(handed), space.low, space.high).ravel().astype(np.float32)
-        except Exception:
+            return native_action(answer, space.low, space.high).ravel().astype(np.float32)
+        except (ValueError, TypeError):
             return np.full(flatdim(space), np.nan, np.float32)
+
+    def keeps_state(self, episode: Episode, asked: int = 50) -> bool:
+        """Whether it answers otherwise when it is asked about a state alone than it did in the course of its own episode."""
+        for i in np.linspace(0, len(episode.handed) - 1, min(asked, len(episode.handed))).astype(int):
+            (alone,) = self.advice([episode.handed[i]])
+            if not np.allclose(alone, episode.advice[i], atol=1e-5, equal_nan=True):
+                return True
+        return False
 
 
 CHANCE, NOTHING = "random actions", "doing nothing"
@@ -122,6 +149,37 @@ class Audition:
     verdict: str
     beats_nothing: bool = False
 
+    def mean_return(self, name: str) -> float:
+        return float(np.mean([episode.episodic_return for episode in self.played[name]]))
+
+    @property
+    def faults(self) -> dict[str, str]:
+        """The first fault of each prior that failed."""
+        first = {name: next((e.first_fault for e in episodes if e.faults), "") for name, episodes in self.played.items()}
+        return {name: fault for name, fault in first.items() if fault}
+
+    def refuse_failed(self, args: PriorArgs) -> None:
+        """Refuses a failed prior that the user named; those of ``auto`` have only left the audition."""
+        require_no_fault(args, self.faults)
+
+    def shortfall(self, teachers: dict[str, Teacher], copy_return: float) -> str:
+        """Says that a copy is far worse than its teacher, and why, if it comes less than half way from random actions to it."""
+        if not self.teacher:
+            return ""
+        taught, chance = self.mean_return(self.teacher), self.mean_return(CHANCE)
+        if copy_return >= (taught + chance) / 2:
+            return ""
+        why = "its network cannot tell apart what the teacher tells apart, or too few steps were cloned (--clone-steps)"
+        if teachers[self.teacher].keeps_state(self.played[self.teacher][0]):
+            why = (
+                "the teacher answers otherwise when asked about the same state alone, so it keeps state that the observation does "
+                "not show. Show it: gymnasium.wrappers.TimeAwareObservation, or an observation that holds the phase"
+            )
+        return (
+            f"The copy returns {copy_return:.1f}, less than half way from random actions ({chance:.1f}) to its teacher "
+            f"({taught:.1f}): {why}."
+        )
+
 
 def audition(teachers: dict[str, Teacher], clone_steps: int, rng: np.random.Generator) -> Audition:
     """Finds the prior that teaches: the one with the highest mean return, if chance does not explain it.
@@ -155,6 +213,8 @@ def audition(teachers: dict[str, Teacher], clone_steps: int, rng: np.random.Gene
             played[rarest].append(play(rarest))
         else:
             verdict = "All priors failed"
+            reasons = Audition(played, "", "").faults
+            verdict += f" ({'; '.join(f'{name}: {fault}' for name, fault in reasons.items())})"
             break
         found = [f"{best} returned {np.mean(returns(best)):.1f} ({len(played[best])} episodes)"]
         found += [f"{name} {np.mean(returns(name)):.1f}" for name in bars]

@@ -15,8 +15,8 @@ class PermutedActions(CriticalFunction):
     and are mirrored about the middle of their ranges.
     """
 
-    def __init__(self, source: str, action_space: Any, isolation: str, moved_to: np.ndarray):
-        super().__init__(source, action_space, isolation)
+    def __init__(self, source: str, action_space: Any, is_trusted: bool, moved_to: np.ndarray):
+        super().__init__(source, action_space, is_trusted)
         self.moved_to = moved_to
 
     @classmethod
@@ -26,7 +26,7 @@ class PermutedActions(CriticalFunction):
         size = int(space.n) if isinstance(space, Discrete) else int(np.prod(space.shape))
         order, moved_to = rng.permutation(size), np.empty(size, int)
         moved_to[order] = np.roll(order, 1)  # one cycle through all of them: none stays where it was
-        return cls(function.source, space, function.isolation, moved_to)
+        return cls(function.source, space, function.is_trusted, moved_to)
 
     def consult(self, observation: Any) -> tuple[int, tuple[Any, float] | None]:
         """The entry that speaks, as the LLM's, and the action that stands for its action."""
@@ -40,4 +40,4 @@ class PermutedActions(CriticalFunction):
         return entry, (np.clip(moved, space.low, space.high).astype(space.dtype), reward)
 
     def __reduce__(self):
-        return PermutedActions, (self.source, self.action_space, self.isolation, self.moved_to), {"faults": self.faults}
+        return PermutedActions, (self.source, self.action_space, self.is_trusted, self.moved_to), {"faults": self.faults}

@@ -1,16 +1,16 @@
 """The priors that ``--prior`` stands for: shipped ones, files, folders, trained experts, random actions."""
 
 import hashlib
+import itertools
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import torch
-from gymnasium.envs.registration import parse_env_id
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Discrete
 from gymnasium.spaces.utils import flatdim, flatten
 
 from cleanrl_scripts.common.actor_critic import ActorCritic
@@ -18,8 +18,10 @@ from cleanrl_scripts.common.arguments import RunArgs
 from cleanrl_scripts.common.errors import UserError
 from cleanrl_scripts.common.networks import MLP
 from llmwrappers import PriorPolicy, load_prior, to_native
-from llmwrappers.priors import load_candidates, served_by, shipped_priors
+from llmwrappers.priors import load_candidates, shipped_priors
+from llmwrappers.priors.measurement import play
 from llmwrappers.priors.prior_input import require_prior_input
+from llmwrappers.priors.written_for import family
 
 
 @dataclass
@@ -30,15 +32,15 @@ class PriorArgs(RunArgs):
     candidate: int | None = None
     """which of a shipped prior's candidates (its default one if not given)"""
     prior_of_another_env: bool = False
-    """if toggled, a folder that was written for another environment may be the prior"""
+    """if toggled, what was written for another environment may be the prior"""
     prior_input: str | None = None
     """what the prior is handed, if not the observation: ram (Atari's), simulator (MuJoCo's qpos and qvel), or a key of info"""
-    isolation: Literal["inprocess", "process"] = "inprocess"
-    """where the code of a prior is played: checked and guarded in this process, or in a locked process of its own"""
     radius: float = 0.3
     """half-width of the interval around the prior's action, as a fraction of half the action range, in (0, 2]"""
 
 
+FIRST_STEPS = 200
+"""In these a prior that the user named is tried before anything is trained."""
 PRIOR_RANGES = {"in (0, 2]": ("radius",)}
 
 
@@ -92,23 +94,26 @@ def load_priors(args: PriorArgs, env: gym.Env) -> dict[str, PriorPolicy]:
             return {"random": random_prior(observations, space, args.seed)}
         if kind == "expert":
             return {"expert": expert_prior(rest, args.env_id, observations, space)}
-        require_prior_input(env, args.prior_input, args.isolation)
-        size = space.shape if isinstance(space, Box) else int(space.n)  # pyright: ignore[reportAttributeAccessIssue]
-        folder = rest if kind == "auto" else args.prior
-        serves = None if args.prior_of_another_env else served_by(folder)
-        if serves is not None and _family(args.env_id) not in map(_family, serves):
-            raise ValueError(f"{folder} was written for {', '.join(serves)}; --prior-of-another-env plays it all the same")
+        require_prior_input(env, args.prior_input)
+        written_for = (env, args.prior_of_another_env, args.prior_input)
         if kind == "auto":
-            return load_candidates(rest or args.env_id, args.isolation, size)
+            return load_candidates(rest or args.env_id, *written_for)
         name = Path(rest if kind == "trusted" else args.prior).stem if args.candidate is None else f"policy-{args.candidate}"
-        return {name: load_prior(args.prior, args.candidate, args.isolation, size)}
+        policy = load_prior(args.prior, args.candidate, *written_for)
+        first_steps = itertools.islice(play(env, policy, args.seed, args.prior_input), FIRST_STEPS)
+        require_no_fault(args, {name: next((step.fault for step in first_steps if step.fault), "")})
+        return {name: policy}
     except (ValueError, TypeError, OSError, gym.error.Error) as error:
         raise UserError(f"--env-id {args.env_id} --prior {args.prior}: {error}") from None
 
 
-def _family(env_id: str) -> tuple[str | None, str]:
-    """An environment's namespace and name: its id without module and version."""
-    return parse_env_id(env_id.rpartition(":")[2])[:2]
+def require_no_fault(args: PriorArgs, faults: dict[str, str]) -> None:
+    """Refuses a prior that the user named, by the first fault that it made; those of ``auto`` only leave the audition."""
+    for name, fault in faults.items():
+        if fault and args.prior.partition(":")[0] != "auto":
+            raise UserError(
+                f"--env-id {args.env_id} --prior {args.prior}: {name} failed ({fault}). Mend it, or train without one: --prior none"
+            )
 
 
 def prior_files(args: PriorArgs) -> dict[str, str]:
@@ -143,7 +148,7 @@ def expert_prior(path: str, env_id: str, observation_space: gym.Space, action_sp
         sizes, expert = from_saved(saved, gym.spaces.flatten_space(observation_space), action_space)
     except Exception as error:
         raise UserError(f"--prior expert:{path} is no model.pt or agent.pt of these scripts: {error}") from None
-    if _family(trained_on) != _family(env_id):
+    if family(trained_on) != family(env_id):
         raise UserError(f"--prior expert:{path}: its env_id is {trained_on}, --env-id is {env_id}")
     needed = flatdim(observation_space), flatdim(action_space)
     if (sizes[0], sizes[-1]) != needed:

@@ -10,10 +10,13 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 from gymnasium.wrappers import TransformAction
 
+from llmwrappers.containment.errors import PolicyRejected
+from llmwrappers.containment.lint import syntax_tree
+from llmwrappers.containment.process import ContainedPolicy
+from llmwrappers.containment.program import Program
 from llmwrappers.faults import Faults
-from llmwrappers.sandbox.generated_policy import GeneratedPolicy
-from llmwrappers.sandbox.language import PolicyFault, PolicyRejected, syntax_tree
-from llmwrappers.sandbox.probe import vet_policy
+from llmwrappers.priors.contract import fault_text
+from llmwrappers.priors.probe import vet_policy
 
 # Makes of critical(obs) a policy that answers with numbers alone: is critical (0 or 1), the action, the reward, the entry that
 # spoke. What is said of a state that is not critical does not matter: LLMs write None, 0.0 or some action there.
@@ -43,7 +46,8 @@ class CriticalFunction:
     """Plays a critical function that an LLM wrote: which states are critical, and the action and reward there.
 
     The code defines ``critical(obs) -> (is_critical, action, reward)``, with a list, an array or (for one entry) a number as
-    the action on a Box, an int on a Discrete space. It is checked and contained as every policy (see GeneratedPolicy).
+    the action on a Box, an int on a Discrete space. It plays in a locked process (see ContainedPolicy); what is trusted plays in
+    this one. Its state lives for an episode, which ``reset()`` begins.
 
     Each ``return`` in ``critical`` is an entry, numbered from 0 in the order of the text: what EntryWorth judges. ``lines`` has
     the line of each.
@@ -55,11 +59,10 @@ class CriticalFunction:
     Args:
         source: Python code that defines ``critical(obs)``
         action_space: Box or Discrete
-        isolation: "inprocess" or "process", where the code is played (see GeneratedPolicy)
+        is_trusted: whether it plays in this process, with your rights
 
     Raises:
-        PolicyRejected: the code is not written in the language of policies, or its top level fails
-        ValueError: an unknown ``isolation``
+        PolicyRejected: it is no Python, defines no ``critical``, or needs a module that is not there
         TypeError: an action space that is neither Box nor Discrete
 
     Example:
@@ -76,13 +79,13 @@ class CriticalFunction:
         * v0.1.0 - added
     """
 
-    def __init__(self, source: str, action_space: gym.Space, isolation: str = "inprocess"):
-        program, size, self.lines = _as_policy(source, action_space)
+    def __init__(self, source: str, action_space: gym.Space, is_trusted: bool = False):
+        program, self._size, self.lines = _as_policy(source, action_space)
         try:
-            self._policy = GeneratedPolicy(program, size, isolation)
+            self._policy = Program(program) if is_trusted else ContainedPolicy(program)
         except PolicyRejected as rejected:
             raise _in_own_lines(rejected, source) from None
-        self.source, self.action_space, self.isolation = source, action_space, isolation
+        self.source, self.action_space, self.is_trusted = source, action_space, is_trusted
         self.faults = Faults(
             "CriticalFunction: the code",
             "nothing is critical at that observation. Further faults are counted in .faults.",
@@ -101,10 +104,14 @@ class CriticalFunction:
         if self.faults.is_too_many:
             return -1, None
         try:
-            is_critical, *action, reward, entry = self._policy(observation).tolist()
-        except (PolicyFault, PolicyRejected) as fault:  # rejected: its top level fails, in a process at the first call
-            self.faults.add(_own_words(fault, self.source), stacklevel=2)
+            # A copy, because the code may write into what it is given.
+            answer = np.asarray(self._policy(copy.deepcopy(observation)))
+            if answer.shape != (self._size,) or not np.isfinite(answer).all():
+                raise ValueError(f"it answered {answer}")
+        except Exception as error:
+            self.faults.add(_own_words(fault_text(error, self._policy), self.source), stacklevel=2)
             return -1, None
+        is_critical, *action, reward, entry = answer.tolist()
         self.faults.end_row()
         if not is_critical:
             return -1, None
@@ -114,16 +121,21 @@ class CriticalFunction:
             return int(entry), (np.asarray(array, dtype=space.dtype), reward)
         return int(entry), (int(action[0]), reward)
 
+    def reset(self) -> None:
+        """Begins an episode."""
+        self._policy.reset()
+
     def close(self) -> None:
         """Ends the worker process, if there is one; a later call starts another."""
-        self._policy.close()
+        if isinstance(self._policy, ContainedPolicy):
+            self._policy.close()
 
     def __reduce__(self):
-        return CriticalFunction, (self.source, self.action_space, self.isolation), {"faults": self.faults}
+        return CriticalFunction, (self.source, self.action_space, self.is_trusted), {"faults": self.faults}
 
 
-def vet_critical_function(source: str, env: gym.Env, isolation: str = "inprocess") -> CriticalFunction:
-    """Returns a critical function for play after the check and a probe in a fresh, locked process.
+def vet_critical_function(source: str, env: gym.Env) -> CriticalFunction:
+    """Returns a critical function for play, after a probe in its locked process.
 
     The probe is that of ``vet_policy``: made-up observations, twice each, and those of a reset (seed 0) and of the first 50
     steps with random actions. The code must not fail at more than half of the first, nor at a single real one.
@@ -131,7 +143,6 @@ def vet_critical_function(source: str, env: gym.Env, isolation: str = "inprocess
     Args:
         source: Python code that defines ``critical(obs)``
         env: the environment that it is for, to be reset and stepped
-        isolation: of the function that is returned; the probe is always in a process of its own
 
     Raises:
         PolicyRejected: with the line, where there is one, and the reason
@@ -144,7 +155,7 @@ def vet_critical_function(source: str, env: gym.Env, isolation: str = "inprocess
         >>> vet_critical_function("def critical(obs):\\n    return obs[0] < 9, [2.0], 5", env)
         Traceback (most recent call last):
         ...
-        llmwrappers.sandbox.language.PolicyRejected: it fails in the probe: AssertionError: the reward must lie in [-1, 1]
+        llmwrappers.containment.errors.PolicyRejected: it fails in the probe: AssertionError: the reward must lie in [-1, 1]
     """
     program, size, _ = _as_policy(source, env.action_space)
     answers, played = Box(-np.inf, np.inf, (size,)), copy.deepcopy(env.action_space)
@@ -153,7 +164,7 @@ def vet_critical_function(source: str, env: gym.Env, isolation: str = "inprocess
         vet_policy(program, env.observation_space, answers, env=TransformAction(env, lambda _: played.sample(), answers))
     except PolicyRejected as rejected:
         raise _in_own_lines(rejected, source) from None
-    return CriticalFunction(source, env.action_space, isolation)
+    return CriticalFunction(source, env.action_space)
 
 
 def _as_policy(source: str, space: gym.Space) -> tuple[str, int, list[int]]:

@@ -6,6 +6,8 @@ CriticalFunction), ``trajectories.npz`` and ``agent.pt`` (what the LLM was shown
 """
 
 import copy
+import hashlib
+import json
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -13,15 +15,17 @@ from typing import Any
 
 import gymnasium as gym
 
+from llmwrappers.containment.errors import PolicyRejected
 from llmwrappers.critical_states.function import CriticalFunction
 from llmwrappers.critical_states.table import CriticalStates
 from llmwrappers.files import folder_name
-from llmwrappers.sandbox.language import PolicyRejected
+from llmwrappers.priors.contract import begin_episode
 
 Guidance = Callable[[Any], tuple[Any, float] | None]
 """An observation (raw, usually an array) -> an action in native units and a reward in [-1, 1]; None where it has no say."""
 
 SHIPPED = Path(__file__).parent / "shipped"
+TRUSTED = "trusted:"
 
 
 def shipped_tables() -> list[str]:
@@ -33,14 +37,14 @@ def load_guidance(source: str | os.PathLike[str] | Guidance, env: gym.Env, info_
     """Returns the guidance that a name, a path or an object stands for, if it fits the environment.
 
     Args:
-        source: a shipped name ("Hopper-v4"), a path to a table (.json) or to code (.py, see CriticalFunction), a folder that
-            holds ``table.json`` or, without one, ``critical.py``, or a callable such as CriticalStates
+        source: a shipped name ("Hopper-v4"), a path to a table (.json) or to code (.py, see CriticalFunction; "trusted:FILE.py"
+            plays it in this process, with your rights), a folder that holds ``table.json`` or, without one, ``critical.py``, or a callable such as CriticalStates
         env: the environment that it is to guide an agent in
         info_key: the key of the info that is matched, if that is not the observation; only its actions are tested then
 
     Raises:
         ValueError: a string that is neither a shipped name nor a file, a file that is no table, a table that does not fit
-        PolicyRejected: code that is not written in the language of policies; a ValueError, too
+        PolicyRejected: code that is no critical function; a ValueError, too
         TypeError: ``source`` is neither a string, a path nor a callable
 
     Example:
@@ -66,7 +70,8 @@ def _load(source: Any, env: gym.Env) -> Any:
     name = folder_name(os.fspath(source))
     if isinstance(source, str) and name in shipped_tables():
         return CriticalStates.load(SHIPPED / name / "table.json")
-    path = Path(source)
+    is_trusted = isinstance(source, str) and source.startswith(TRUSTED)
+    path = Path(str(source).removeprefix(TRUSTED))
     # A folder's table, or its code where it holds no table.
     path = next((path / name for name in ("table.json", "critical.py") if (path / name).is_file()), path)
     if path.suffix == ".json" and path.is_file():
@@ -75,7 +80,7 @@ def _load(source: Any, env: gym.Env) -> Any:
         masked = env.has_wrapper_attr("native_action_space")
         space = env.get_wrapper_attr("native_action_space") if masked else env.action_space
         try:
-            return CriticalFunction(path.read_text("utf-8"), space)
+            return CriticalFunction(path.read_text("utf-8-sig"), space, is_trusted or _is_as_shipped(path))
         except UnicodeDecodeError as error:
             raise PolicyRejected(None, f"{str(path)!r} is not text in UTF-8: {error}") from None
         except PolicyRejected as rejected:
@@ -85,6 +90,14 @@ def _load(source: Any, env: gym.Env) -> Any:
         f"critical_states must be a shipped table ({shipped}), a .json or .py file, or a folder with table.json or "
         f"critical.py; got {str(source)!r}"
     )
+
+
+def _is_as_shipped(path: Path) -> bool:
+    """Whether a file is shipped, and what it was when it was shipped: then its code is the library's own."""
+    if not path.resolve().is_relative_to(SHIPPED):
+        return False
+    facts = json.loads((path.parent / "provenance.json").read_text("utf-8"))
+    return facts["code"]["critical_sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def entry_count(guidance: Guidance) -> int:
@@ -111,6 +124,10 @@ class GuidanceLookup:
         self.hit_count = self.step_count = 0
         self.entry, self.advice = -1, None
         self.disabled: frozenset[int] = frozenset()
+
+    def begin_episode(self) -> None:
+        """Tells code that keeps state that an episode begins."""
+        begin_episode(self.guidance)
 
     def require_entries(self, entries: frozenset[int]) -> None:
         """Raises a ValueError if there is an entry that the guidance does not have."""
@@ -165,6 +182,7 @@ class GuidedWrapper(gym.Wrapper):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
         """Resets the environment and looks the first observation up."""
         observation, info = self.env.reset(seed=seed, options=options)
+        self._lookup.begin_episode()
         self._lookup.look(observation, info)
         return observation, info
 

@@ -16,9 +16,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from llmwrappers.discrete_mask import DiscreteMask
-from llmwrappers.priors import PriorPolicy
-from llmwrappers.priors.prior_input import native_action, read_prior_input
+from llmwrappers.priors.contract import PriorPolicy, allowed_actions, begin_episode, fault_text, native_action
+from llmwrappers.priors.prior_input import read_prior_input
 from llmwrappers.scalar_reward import scalar_reward
 
 RULE = (
@@ -66,11 +65,15 @@ class Measurement:
 
 
 class Step(NamedTuple):
-    """One step of an episode: what was observed, what the policy was handed, what was executed, and what came of it."""
+    """One step of an episode: what was observed, what the policy was handed and said, what was executed, what came of it.
+
+    ``answer`` is a native action, on a Discrete space the mask (n,) of the allowed ones; None where the policy failed.
+    """
 
     observation: Any
     handed: Any
     info: dict[str, Any]
+    answer: Any
     action: Any
     reward: float
     terminated: bool
@@ -86,7 +89,7 @@ def play(env: gym.Env, policy: PriorPolicy, seed: int, prior_input: str | None =
 
     The policy is handed the observation, or what ``prior_input`` says (see LLMActionMask).
 
-    On a Discrete space, where a prior returns the allowed actions, one of them is drawn: uniformly, from a stream of its
+    On a Discrete space, where a prior may allow several actions, one of them is drawn: uniformly, from a stream of its
     own that ``seed`` seeds. Where the policy faults, the middle of the Box or any action of the Discrete space is executed.
 
     Example:
@@ -102,36 +105,38 @@ def play(env: gym.Env, policy: PriorPolicy, seed: int, prior_input: str | None =
         seconds.append(time.perf_counter() - start)
         return answer
 
-    # What a prior may answer on a Discrete space is the mask's to say.
-    mask = DiscreteMask(space) if isinstance(space, Discrete) else None
-
     def act(observation):
-        if mask is not None:
-            return np.flatnonzero(mask.allowed(timed(observation)))
+        if isinstance(space, Discrete):
+            return allowed_actions(timed(observation), space)
         assert isinstance(space, Box)
         return native_action(timed(observation), space.low, space.high)
 
     observation, info = env.reset(seed=seed)
-    done = False
+    done, unheard = False, ""
+    try:
+        begin_episode(policy)
+    except Exception as error:
+        unheard = fault_text(error, policy)
     while not done:
         seconds.clear()
         # An environment may write into what it has returned, and a policy into what it is given.
         observation, handed = copy.deepcopy((observation, read_prior_input(env, prior_input, observation, info)))
         try:
-            answer, fault = act(copy.deepcopy(handed)), ""
+            answer, fault = act(copy.deepcopy(handed)), unheard
         except Exception as error:
-            answer, fault = None, f"{type(error).__name__}: {error}"
+            answer, fault = None, unheard or fault_text(error, policy)
         if isinstance(space, Box):
             action = ((space.low + space.high) / 2 if answer is None else answer).astype(space.dtype)
         else:
             assert isinstance(space, Discrete)
-            action = int(space.start + rng.choice(space.n if answer is None else answer))
+            action = int(space.start + rng.choice(space.n if answer is None else np.flatnonzero(answer)))
         next_observation, reward, terminated, truncated, next_info = env.step(copy.copy(action))
         spent = seconds[0] if seconds else None
         yield Step(
             observation,
             handed,
             info,
+            answer,
             action,
             scalar_reward(reward),
             terminated,
@@ -141,7 +146,7 @@ def play(env: gym.Env, policy: PriorPolicy, seed: int, prior_input: str | None =
             spent,
             fault,
         )
-        observation, info, done = next_observation, next_info, terminated or truncated
+        observation, info, done, unheard = next_observation, next_info, terminated or truncated, ""
 
 
 def measure(env: gym.Env, policy: PriorPolicy, episodes: int, seed: int) -> Measurement:

@@ -16,9 +16,10 @@ from llmwrappers.box_mask import BoxMask
 from llmwrappers.discrete_mask import DiscreteMask
 from llmwrappers.faults import Faults
 from llmwrappers.gate import Gate
-from llmwrappers.priors import PriorPolicy, load_prior
+from llmwrappers.priors import load_prior
+from llmwrappers.priors.contract import PriorPolicy, begin_episode, fault_text
 from llmwrappers.priors.prior_input import read_prior_input, require_prior_input
-from llmwrappers.sandbox.generated_policy import GeneratedPolicy
+from llmwrappers.containment.process import ContainedPolicy
 
 
 class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
@@ -33,13 +34,16 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         clip:     a = clip(native(x), low, high)                  x means the same with and without the mask
 
     The interval holds where the gate is open, with probability ``mask_epsilon``; elsewhere it is the whole space. The gate
-    is drawn at every step (CAMEL) or once an episode, from a stream of its own that ``reset(seed=...)`` seeds. Where it is
-    closed, and so always once ``mask_epsilon`` is 0 (with a gate by episodes from the next one on), the prior is not called.
+    is drawn at every step (CAMEL) or once an episode, from a stream of its own that ``reset(seed=...)`` seeds.
+
+    The prior may keep state, which lives for an episode: it is asked once for every observation, in order, also while the gate
+    is closed, and ``prior_answer`` holds what it said. Only in episodes in which ``mask_epsilon`` is 0 from the start on, it is
+    not asked, until that rises.
 
     A prior that raises or returns a wrong shape, NaN or Inf has made a fault: the whole space is allowed for that step, the
     fault is counted and the first one warned of. After 10 faults in a row the mask stays off, with a second warning.
 
-    On a Discrete space the prior returns the allowed actions as a set or as a vector of n truth values, never empty. An
+    On a Discrete space the prior returns an action, or those allowed, as a set or as a vector of n truth values, never none. An
     action outside them is replaced by ``allowed[(action - start) % len(allowed)]``; ``executed_action`` tells. An environment
     that has an ``action_mask`` of its own, as Taxi has, allows no more than before; a prior that leaves nothing of it does not
     mask.
@@ -53,15 +57,15 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
 
     Args:
         env: a bounded Box or a Discrete action space; any observation
-        prior: a name of a shipped prior ("Ant-v4"), a path to a Python file that defines ``policy`` (see ``load_prior``),
-            or a callable
+        prior: a name of a shipped prior ("Ant-v4"), a path to a Python file that defines ``policy``, a callable, or a class
+            (see ``load_prior``)
         radius: half-width as a fraction of half the action range, in (0, 2]; 2 is the whole space around any centre
         mask_epsilon: probability in [0, 1] that the mask applies; like ``radius`` an attribute, so that a schedule, or a
             learner at every step, can set it
         mapping: "rescale" or "clip"
         gate: "step" or "episode", how often the gate is drawn
         candidate: which of a shipped prior's candidates; its default candidate if None
-        isolation: where the code of a name or a path is played, "inprocess" or in a locked "process" of its own
+        prior_of_another_env: whether a prior may play that was written for another environment
         prior_input: what the prior is handed, as it is (a copy): the observation if None; "ram", Atari's RAM, uint8 (128,);
             "simulator", MuJoCo's ``qpos`` and ``qvel`` in one float64 array; or the key of an entry of every ``info``
 
@@ -69,9 +73,9 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         gymnasium.error.InvalidBound: ``radius`` outside (0, 2]
         gymnasium.error.InvalidProbability: ``mask_epsilon`` outside [0, 1]
         ValueError: an action space without finite bounds, a second mask, unknown ``mapping``, ``gate``, ``prior``,
-            ``candidate`` or ``isolation``, a ``prior_input`` that the environment does not have; by ``step``, an action
-            of another shape or with NaN, or outside a Discrete space
-        PolicyRejected: a prior whose code could do more than compute
+            ``candidate``, a prior that was written for another environment, a ``prior_input`` that the environment does not
+            have; by ``step``, an action of another shape or with NaN, or outside a Discrete space
+        PolicyRejected: a file that holds no policy
         TypeError: an action space that is neither Box nor Discrete
 
     Example:
@@ -99,7 +103,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         mapping: str = "rescale",
         gate: str = "step",
         candidate: int | None = None,
-        isolation: str = "inprocess",
+        prior_of_another_env: bool = False,
         prior_input: str | None = None,
     ):
         if isinstance(env, gym.vector.VectorEnv):
@@ -116,18 +120,18 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         self._gate = Gate(gate)
         if env.has_wrapper_attr("native_action_space"):
             raise ValueError(f"env has an LLMActionMask already, got {env}")
-        require_prior_input(env, prior_input, isolation)
+        require_prior_input(env, prior_input)
         # What a spec can hold: JSON's types.
         prior = os.fspath(prior) if isinstance(prior, os.PathLike) else prior
         self.native_action_space = space
         self.mask_epsilon, self.radius = mask_epsilon, radius
         mask_epsilon, radius = self.mask_epsilon, self.radius
         candidate = None if candidate is None else int(candidate)
-        self._prior = load_prior(prior, candidate, isolation, space.shape if isinstance(space, Box) else int(space.n))
+        self._prior = load_prior(prior, candidate, env, prior_of_another_env, prior_input)
 
         RecordConstructorArgs.__init__(
             self, prior=prior, radius=radius, mask_epsilon=mask_epsilon, mapping=mapping, gate=gate, candidate=candidate,
-            isolation=isolation, prior_input=prior_input,
+            prior_of_another_env=prior_of_another_env, prior_input=prior_input,
         )  # fmt: skip
         gym.Wrapper.__init__(self, env)
 
@@ -137,7 +141,8 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
             "the whole action space is allowed for this step. Further faults are counted in info['prior_faults'].",
             "the mask stays off",
         )
-        self._is_over = False
+        self.prior_answer: Any = None
+        self._is_over = self._is_asked = False
         if isinstance(self._next, BoxMask):
             self.action_space = self._next.normalized_space
 
@@ -169,7 +174,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         info = dict(info)
         # A key that no info has is found here, however rarely the gate opens.
         read_prior_input(self, self.prior_input, observation, info)
-        self._gate.begin_episode(self._mask_epsilon, seed)
+        self._begin_episode(seed)
         self._is_over = False
         self._mask_next_action(observation, info)
         return observation, info
@@ -183,14 +188,14 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         # A wrapper below that replaced the action has written what the environment received: it wins.
         info = {"executed_action": executed_action, **info}
         if self._is_over:  # and a wrapper below has begun another episode, as Gymnasium's Autoreset does
-            self._gate.begin_episode(self._mask_epsilon)
+            self._begin_episode()
         self._is_over = terminated or truncated
         self._mask_next_action(observation, info)
         return observation, reward, terminated, truncated, info
 
     def close(self):
         """Closes the environment, and ends the prior's process, if it has one."""
-        if isinstance(self._prior, GeneratedPolicy):
+        if isinstance(self._prior, ContainedPolicy):
             self._prior.close()
         super().close()
 
@@ -210,12 +215,12 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
             ([-0.25], [0.5])
         """
         assert isinstance(self._next, BoxMask)
-        return self._next.around(self._prior(observation), self._radius)
+        return self._next.around(self._ask(observation), self._radius)
 
     def allowed_actions(self, observation) -> NDArray[np.int8]:
         """Returns the mask (n,) over a Discrete space of the actions that the prior allows at what it is handed."""
         assert isinstance(self._next, DiscreteMask)
-        return self._next.allowed(self._prior(observation))
+        return self._next.allowed(self._ask(observation))
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Returns the boolean mask (n,) of the next action on a Discrete space, as sb3-contrib's MaskablePPO asks for it."""
@@ -225,15 +230,30 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
             )
         return self._next.mask.astype(np.bool_)
 
+    def _begin_episode(self, seed: int | None = None) -> None:
+        self._gate.begin_episode(self._mask_epsilon, seed)
+        self._is_asked = False
+        if not self.prior_faults.is_too_many:
+            try:
+                begin_episode(self._prior)
+            except Exception as error:
+                self.prior_faults.add(f"{type(error).__name__} in its reset: {error}", stacklevel=3)
+
     def _mask_next_action(self, observation, info: dict[str, Any]) -> None:
-        """Sets the bounds of the next action and writes them into its info."""
-        mask = None
-        if self._gate.is_open(self._mask_epsilon) and not self.prior_faults.is_too_many:
-            mask = self._ask_prior(read_prior_input(self, self.prior_input, observation, info))
-        info["mask_active"] = self._next.set(mask, info)
+        """Asks the prior, sets the bounds of the next action and writes them into its info."""
+        mask, self.prior_answer = None, None
+        is_open = self._gate.is_open(self._mask_epsilon)
+        self._is_asked |= is_open or self._mask_epsilon > 0
+        if self._is_asked and not self.prior_faults.is_too_many:
+            mask = self._prior_mask(read_prior_input(self, self.prior_input, observation, info))
+        info["mask_active"] = self._next.set(mask if is_open else None, info)
         info["prior_faults"] = self.prior_faults.total
 
-    def _ask_prior(self, observation) -> Any:
+    def _ask(self, observation) -> Any:
+        self.prior_answer = self._prior(observation)
+        return self.prior_answer
+
+    def _prior_mask(self, observation) -> Any:
         """The prior's bounds or allowed actions at an observation; None if it made a fault."""
         rule = self.bounds if isinstance(self._next, BoxMask) else self.allowed_actions
         try:
@@ -243,7 +263,8 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
             if isinstance(self._next, BoxMask) and type(self).bounds is not LLMActionMask.bounds:
                 mask = self._next.part_within(*mask)
         except Exception as error:
-            self.prior_faults.add(f"{type(error).__name__}: {error}", stacklevel=2)
+            self.prior_answer = None
+            self.prior_faults.add(fault_text(error, self._prior), stacklevel=2)
             return None
         self.prior_faults.end_row()
         return mask

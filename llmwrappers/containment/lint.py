@@ -1,0 +1,125 @@
+"""lint: what stops a program from being a policy, found in its text; and which modules it imports."""
+
+import ast
+import importlib.util
+import warnings
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from llmwrappers.containment.errors import PolicyRejected
+
+MAX_CHARACTERS = 200_000
+MODULES = (
+    "numpy", "math", "scipy", "random", "collections", "dataclasses", "enum", "typing", "itertools", "functools", "heapq",
+    "bisect", "statistics", "copy", "abc", "cmath", "operator", "numbers", "types", "warnings", "string", "re", "__future__",
+)  # fmt: skip
+"""What a policy may import; SciPy where it is installed."""
+
+
+class Imports(NamedTuple):
+    """The modules that a program imports: those to load for it, and those that it will not find."""
+
+    loaded: list[str]
+    absent: list[str]
+
+
+def lint(source: str, names: tuple[str, ...] = ("policy", "Policy")) -> Imports:
+    """Returns what a program imports, or raises where it cannot be a policy; runs nothing of it.
+
+    An import from outside ``MODULES`` is refused only where the policy needs it: not in what only a ``main`` uses.
+
+    Args:
+        source: Python code
+        names: one of these has to be defined at the top level
+
+    Raises:
+        PolicyRejected: it is no Python, it defines none of the names, or it needs a module that it will not find
+        TypeError: ``source`` is no str
+
+    Example:
+        >>> lint("import gymnasium, math\\ndef policy(obs):\\n    return math.sin(obs[0])")
+        Imports(loaded=['math'], absent=['gymnasium'])
+        >>> lint("import os\\ndef policy(obs):\\n    return os.getpid()")
+        Traceback (most recent call last):
+        ...
+        llmwrappers.containment.errors.PolicyRejected: line 1: import of os, which a policy cannot use; it may import numpy, math, scipy, random, collections, dataclasses, enum, typing, itertools, functools, heapq, bisect, statistics, copy, abc, cmath, operator, numbers, types, warnings, string, re
+    """  # noqa: E501
+    tree = syntax_tree(source)
+    definitions: dict[str, list[ast.stmt]] = {}
+    for statement in tree.body:
+        for name in _binds(statement):
+            definitions.setdefault(name, []).append(statement)
+    if not any(name in definitions for name in names):
+        raise PolicyRejected(None, f"it defines no {' and no '.join(names)} at its top level")
+    loaded, absent = {}, {}
+    for statement in (node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)):
+        for module, bound in _imports(statement):
+            there = module.split(".")[0] in MODULES and importlib.util.find_spec(module.split(".")[0]) is not None
+            (loaded if there else absent).setdefault(module, []).append((statement.lineno, bound))
+    used = _needed(tree, definitions, names)
+    for module, places in absent.items():
+        for line, bound in places:
+            if bound in used:
+                known = ", ".join(name for name in MODULES if name != "__future__")
+                raise PolicyRejected(line, f"import of {module}, which a policy cannot use; it may import {known}")
+    return Imports([*loaded], [*absent])
+
+
+def syntax_tree(source: str) -> ast.Module:
+    """Returns the syntax tree of a program, or says where it is no Python."""
+    if not isinstance(source, str):
+        raise TypeError(f"source must be a str of Python code, got {source!r} of type {type(source).__name__}")
+    if len(source) > MAX_CHARACTERS:
+        raise PolicyRejected(None, f"{len(source)} characters of code; at most {MAX_CHARACTERS} are read")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of "\\d" in a docstring
+            tree = ast.parse(source.removeprefix("\ufeff"))
+            compile(tree, "<policy>", "exec", dont_inherit=True)  # a return outside a function parses
+            return tree
+    except SyntaxError as error:
+        raise PolicyRejected(error.lineno, f"SyntaxError: {error.msg}") from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise PolicyRejected(None, f"{type(error).__name__}: the code cannot be parsed") from None
+
+
+def _binds(statement: ast.stmt) -> Iterator[str]:
+    """The module's names that a statement of its top level binds, outside a ``main`` guard."""
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        yield statement.name
+    elif not _is_main_guard(statement):
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                yield node.id
+            elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+                yield node.name
+
+
+def _is_main_guard(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.If) and any(isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(statement.test))
+
+
+def _imports(statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
+    """The modules that a statement imports, each with the name that it binds."""
+    if isinstance(statement, ast.Import):
+        for alias in statement.names:
+            yield alias.name, alias.asname or alias.name.split(".")[0]
+    else:
+        for alias in statement.names:
+            yield "." * statement.level + (statement.module or ""), alias.asname or alias.name
+
+
+def _needed(tree: ast.Module, definitions: dict[str, list[ast.stmt]], names: tuple[str, ...]) -> set[str]:
+    """The names that are read when the module is executed and when its policy is called."""
+    plain = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
+    nodes: list[ast.AST] = [s for s in tree.body if not isinstance(s, plain) and not _is_main_guard(s)]
+    used, waiting = set(), [*names]
+    while nodes or waiting:
+        for node in nodes:
+            waiting += [n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
+        nodes = []
+        while waiting:
+            if (name := waiting.pop()) not in used:
+                used.add(name)
+                nodes += definitions.get(name, [])
+    return used

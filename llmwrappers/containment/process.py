@@ -1,0 +1,353 @@
+"""ContainedPolicy: plays a policy that a language model wrote as ordinary Python, in a locked process and nowhere else."""
+
+import contextlib
+import ctypes
+import itertools
+import marshal
+import math
+import os
+import platform
+import select
+import struct
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from llmwrappers.containment.errors import PolicyFault, PolicyRejected
+from llmwrappers.containment.layouts import Layout, bytes_of, layout_of, size_of
+from llmwrappers.containment.lint import Imports, lint
+from llmwrappers.containment.lock import FIRST_CPU_SECONDS, can_lock
+from llmwrappers.containment.worker import ASK, BEGIN, DROP, FAULT, HEADER, LAYOUT, NUMBERS, SET, SIZE
+
+try:
+    import resource
+except ImportError:  # where there is no lock, either
+    resource = None
+
+SECONDS_TO_START = 60.0
+SECONDS_TO_BEGIN = 10.0
+SECONDS_A_MESSAGE = 2.0
+SLOWEST_CALL = 0.02
+MOST_BYTES = 2**24
+"""Of a message: more observations are asked about in several, a longer answer is a fault."""
+CALLS_UNTIL_CARE = 256
+YIELDS = 200
+SHAPES = [struct.Struct(f"<{ndim}q") for ndim in range(9)]
+NO_LOCK = (
+    f"code from a model plays in a locked process alone, which needs Linux with seccomp on x86-64 or ARM64; here is "
+    f"{platform.system()} on {platform.machine()}, or a container that forbids the lock. Read the code; if you trust it, "
+    "'trusted:FILE.py' plays it as it is"
+)
+
+
+class ContainedPolicy:
+    """Plays a policy that a language model wrote, in a locked process: it can compute and answer, and do nothing else.
+
+    All policies of the same source share one worker process, in which each has a state of its own. A worker that dies, or does
+    not answer in time, is killed, counted in ``restarts`` and started anew at the next call, where every state begins anew.
+
+    Args:
+        source: Python code that defines ``policy(obs)``, or a class ``Policy`` with ``__call__`` or ``act``
+        called: the names under which the policy is looked for
+
+    Raises:
+        PolicyRejected: it is no Python, there is no policy, it needs a module that is not there, or the system has no lock
+
+    Example:
+        >>> policy = ContainedPolicy("def policy(obs):\\n    return [-0.5 * obs[1]]")
+        >>> policy(np.array([0.0, 1.0, 0.0])).tolist()
+        [-0.5]
+        >>> policy(np.zeros(0))
+        Traceback (most recent call last):
+        ...
+        llmwrappers.containment.errors.PolicyFault: line 2: IndexError: index 1 is out of bounds for axis 0 with size 0
+    """
+
+    def __init__(self, source: str, called: tuple[str, ...] = ("policy", "Policy")):
+        if not can_lock():
+            raise PolicyRejected(None, NO_LOCK)
+        self.source, self.called = source, tuple(called)
+        self.restarts = 0
+        self._imports = lint(source, self.called)
+        self._worker: _Worker | None = None
+        self._begins = True
+        # Of the last observation, if it was an array; and what begins the frame of a call with another like it.
+        self._shape, self._dtype, self._head = None, None, b""
+
+    def __call__(self, observation: Any) -> Any:
+        """Returns what the policy says at an observation: an array of float64, or a set.
+
+        Raises:
+            PolicyFault: it raised, took too long, or returned no numbers
+            PolicyRejected: its top level fails
+        """
+        # What most calls are: an array as the last one was, in an episode that goes on. Every line counts.
+        if type(observation) is np.ndarray and observation.shape == self._shape and observation.dtype is self._dtype:
+            worker = self._worker
+            if worker.is_alive:  # pyright: ignore[reportOptionalMemberAccess]
+                try:
+                    answer = worker.ask(self._head + observation.tobytes())  # pyright: ignore[reportOptionalMemberAccess]
+                except PolicyFault:
+                    self._died()
+                    raise
+                if type(answer) is PolicyFault:
+                    raise answer
+                return answer
+        (answer,) = self.batch([observation])
+        if isinstance(answer, PolicyFault):
+            raise answer
+        return answer
+
+    def batch(self, observations: Sequence[Any]) -> list[Any]:
+        """Returns what the policy says at observations that are all alike, in order, in one message; a fault as an exception."""
+        if not len(observations):
+            return []
+        layout = layout_of(observations[0])
+        size = size_of(layout)
+        rows = [bytes_of(observation) for observation in observations]
+        if any(len(row) != size for row in rows):
+            raise PolicyFault("the observations of a batch are not all alike")
+        answers, most = [], max(1, MOST_BYTES // max(size, 1))
+        for start in range(0, len(rows), most):
+            part = rows[start : start + most]
+            if self._worker is None or not self._worker.is_alive:
+                self._enter()
+            worker, seconds = self._worker, SECONDS_A_MESSAGE + len(part) * SLOWEST_CALL + self._begins * SECONDS_TO_BEGIN
+            assert worker is not None
+            try:
+                number = worker.number_of(layout)
+                head = HEADER.pack(BEGIN if self._begins else ASK, self._state, number, len(part))
+                answers += worker.exchange(head + b"".join(part), len(part), seconds)
+            except PolicyFault:
+                self._died()
+                raise
+            self._begins = False
+            if layout[0] not in ("dict", "tuple") and not layout[2]:
+                self._dtype, self._shape = np.dtype(layout[0]), layout[1]
+                self._head = HEADER.pack(ASK, self._state, number, 1)
+        return answers
+
+    def reset(self) -> None:
+        """Begins an episode: the next call finds the policy in its first state."""
+        self._begins, self._shape = True, None
+
+    def close(self) -> None:
+        """Ends the state, and with the last one of this source the worker; a later call begins anew."""
+        self.reset()
+        if self._worker is not None:
+            self._leave()
+            self._worker = None
+
+    def __reduce__(self):
+        return ContainedPolicy, (self.source, self.called)
+
+    def __repr__(self) -> str:
+        return f"<ContainedPolicy: {len(self.source.splitlines())} lines of code, in a locked process>"
+
+    def _enter(self) -> None:
+        """Finds, or starts, the worker that plays this source, for a state of its own there."""
+        self.close()
+        key = self.source, self.called
+        worker = _WORKERS.get(key)
+        if worker is None or not worker.is_alive:
+            worker = _WORKERS[key] = _Worker(self.source, self.called, self._imports)
+        self._worker, self._state = worker, next(worker.states)
+        self._leave = weakref.finalize(self, worker.left.append, self._state)
+
+    def _died(self) -> None:
+        self.restarts += 1
+        self.reset()
+
+
+class _Worker:
+    """A process that plays the programs of one source (see worker)."""
+
+    def __init__(self, source: str, called: tuple[str, ...], imports: Imports):
+        self.states, self.left, self.layouts = itertools.count(), [], {}
+        self.lock, self.calls, self.started = threading.Lock(), 0, time.monotonic()
+        # Nothing of the environment, which may hold keys, but what Python needs to start, and what makes NumPy round as here.
+        kept = ("LD_LIBRARY_PATH", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "NPY_DISABLE_CPU_FEATURES")
+        environment = {name: os.environ[name] for name in kept if name in os.environ}
+        environment |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+        self.process = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(Path(__file__).with_name("worker.py"))],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, bufsize=0,
+            start_new_session=True,  # Ctrl-C is for the owner alone
+        )  # fmt: skip
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.stdin, self.stdout = self.process.stdin.fileno(), self.process.stdout.fileno()
+        os.set_blocking(self.stdin, False)
+        self.may_read, self.may_write = _poll(self.stdout, select.POLLIN), _poll(self.stdin, select.POLLOUT)
+        self.inbox = bytearray(1 << 12)
+        self.inboxes = [self.inbox]
+        self.size, self.prefix, self.numbers = -1, b"", np.empty(0)  # of the last answer, and where its numbers lie
+        self.is_alive = True
+        self.end = weakref.finalize(self, _end, self.process)
+        path = [str(Path(entry).absolute()) for entry in sys.path]
+        # Only from the owner to the worker: what comes back is read as numbers alone.
+        message = marshal.dumps((path, imports.loaded, imports.absent, source, called))
+        try:
+            self.exchange(SIZE.pack(len(message)) + message, 0, SECONDS_TO_START)
+        except PolicyFault:
+            raise PolicyRejected(None, NO_LOCK) from None
+
+    def number_of(self, layout: Layout) -> int:
+        """The number of a layout in the worker, which is told of a new one."""
+        if layout not in self.layouts:
+            message = marshal.dumps(layout)
+            self.exchange(HEADER.pack(LAYOUT, 0, 0, len(message)) + message, 0, SECONDS_A_MESSAGE)
+            self.layouts[layout] = len(self.layouts)
+        while self.left:
+            self.exchange(HEADER.pack(DROP, self.left.pop(), 0, 0), 0, SECONDS_A_MESSAGE)
+        return self.layouts[layout]
+
+    def ask(self, frame: bytes) -> Any:
+        """Sends the frame of one call and returns the answer, which may be a fault.
+
+        Raises:
+            PolicyFault: the process is dead, too slow, or answers with something else; it is killed
+        """
+        with self.lock:
+            try:
+                if not self.calls % CALLS_UNTIL_CARE:
+                    self.take_care(SECONDS_A_MESSAGE)
+                self.calls += 1
+                if (sent := os.write(self.stdin, frame)) < len(frame):
+                    self.write(memoryview(frame)[sent:], SECONDS_A_MESSAGE)
+                # Who sleeps is woken on another core if there is one, and late: so this process stays awake for a while.
+                for _ in range(self.yields):
+                    os.sched_yield()
+                    if self.may_read(0):
+                        break
+                else:
+                    self.wait(SECONDS_A_MESSAGE)
+                got = os.readv(self.stdout, self.inboxes)
+                # What most answers are: one more array like the last.
+                if got == self.size and self.inbox.startswith(self.prefix):
+                    return self.numbers.copy()
+                return self.answers(got, 1, SECONDS_A_MESSAGE)[0]
+            except BaseException as error:
+                raise self.killed(error) from None
+
+    def exchange(self, frame: bytes, rows: int, seconds: float) -> list[Any]:
+        """Sends any frame and returns the answers in ``seconds``, as ``ask`` does."""
+        with self.lock:
+            try:
+                self.take_care(seconds)
+                self.write(memoryview(frame), seconds)
+                return self.answers(0, rows, seconds)
+            except BaseException as error:
+                raise self.killed(error) from None
+
+    def killed(self, error: BaseException) -> BaseException:
+        """Kills the process, for half an answer may be in the pipe; returns what to raise."""
+        self.is_alive = False
+        self.end()
+        return PolicyFault("the policy's process died") if isinstance(error, OSError) else error
+
+    def wait(self, seconds: float) -> None:
+        if not self.may_read(1000 * seconds):
+            raise PolicyFault("no answer from the policy's process in time; it was killed")
+
+    def write(self, rest: memoryview, seconds: float) -> None:
+        """Writes what the pipe did not take at once."""
+        deadline = time.monotonic() + seconds
+        while rest:
+            if not self.may_write(max(0.0, deadline - time.monotonic()) * 1000):
+                raise PolicyFault("the policy's process does not read what it is sent; it was killed")
+            with contextlib.suppress(BlockingIOError):
+                rest = rest[os.write(self.stdin, rest) :]
+
+    def answers(self, got: int, rows: int, seconds: float) -> list[Any]:
+        """Reads the rest of an answer, of which the inbox holds some bytes, and takes it apart."""
+        needed, deadline = SIZE.size, time.monotonic() + seconds
+        while got < needed or got < (needed := SIZE.size + SIZE.unpack_from(self.inbox)[0]):
+            if needed > MOST_BYTES:
+                raise PolicyFault(f"the policy's answer has {needed} bytes; at most {MOST_BYTES} are read")
+            if needed > len(self.inbox):
+                self.inbox, self.size = self.inbox + bytes(needed - len(self.inbox)), -1
+                self.inboxes = [self.inbox]
+            self.wait(max(0.0, deadline - time.monotonic()))
+            count = os.readv(self.stdout, [memoryview(self.inbox)[got:]])
+            if not count:
+                raise PolicyFault("the policy's process died")
+            got += count
+        answers = answers_in(self.inbox, got, rows)
+        if rows == 1 and isinstance(answers[0], np.ndarray):
+            self.size, start = got, got - answers[0].nbytes
+            self.prefix = bytes(self.inbox[:start])
+            self.numbers = np.ndarray(answers[0].shape, np.float64, self.inbox, start)
+        return answers
+
+    def take_care(self, seconds: float) -> None:
+        """Brings the process to this core, because another one would have to wake up, and lets it compute on."""
+        self.yields = YIELDS if len(os.sched_getaffinity(0)) > 1 else 0
+        with contextlib.suppress(OSError):  # it died, or may not
+            os.sched_setaffinity(self.process.pid, {ctypes.CDLL(None).sched_getcpu()})
+            cpu_seconds = int(time.monotonic() - self.started + seconds + FIRST_CPU_SECONDS)
+            resource.prlimit(self.process.pid, resource.RLIMIT_CPU, (cpu_seconds, resource.RLIM_INFINITY))
+
+    def forget(self) -> None:
+        """In a fork of the owner: lets go of the process, which goes on for its owner."""
+        self.is_alive = False
+        self.end.detach()
+        self.process.returncode = 0  # nobody is to wait for it
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe is not None
+            pipe.close()
+
+
+_WORKERS: weakref.WeakValueDictionary[tuple, _Worker] = weakref.WeakValueDictionary()
+
+
+def _forget_all() -> None:
+    for worker in list(_WORKERS.values()):
+        worker.forget()
+    _WORKERS.clear()
+
+
+os.register_at_fork(after_in_child=_forget_all)
+
+
+def _poll(descriptor: int, event: int) -> Callable[[float], list]:
+    poll = select.poll()
+    poll.register(descriptor, event)
+    return poll.poll
+
+
+def _end(process: subprocess.Popen) -> None:
+    process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout):
+        assert pipe is not None
+        pipe.close()
+
+
+def answers_in(inbox: bytearray, size: int, rows: int) -> list[Any]:
+    """Returns the answers in a frame (see worker), which may hold anything; raises a PolicyFault if it is none."""
+    answers, start = [], SIZE.size
+    try:
+        for _ in range(rows):
+            kind, ndim = inbox[start], inbox[start + 1]
+            shape = SHAPES[ndim].unpack_from(inbox, start + 8)
+            count, start = math.prod(shape), start + 8 + 8 * ndim
+            end = start + (8 * count if kind in (NUMBERS, SET) else count + -count % 8)
+            if kind == FAULT:
+                answers.append(PolicyFault(bytes(inbox[start : min(end, start + count)]).decode("utf-8", "replace")))
+            else:
+                numbers = np.frombuffer(inbox, np.float64, count, start).reshape(shape).copy()
+                answers.append(set(numbers.tolist()) if kind == SET else numbers)
+            start = end
+    except (ValueError, LookupError, struct.error, MemoryError):
+        start = -1
+    if start != size:
+        raise PolicyFault("the policy's process answers with something else than numbers; it was killed")
+    return answers

@@ -1,0 +1,109 @@
+"""Program: a module that holds a policy, and what of it is a policy."""
+
+import inspect
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+from llmwrappers.containment.errors import PolicyRejected
+
+MODULE = "llmwrappers_policy"
+
+
+class Program:
+    """Plays the ``policy(obs)``, or the class ``Policy`` with ``__call__`` or ``act``, of a module, in this process.
+
+    State lives for an episode: ``reset()`` calls the policy's own ``reset()``, or its module's; where there is none, the
+    module is executed anew.
+
+    Args:
+        source: Python code
+        filename: what its errors name
+        called: the names under which the policy is looked for
+
+    Raises:
+        PolicyRejected: the module cannot be executed, or holds no policy
+
+    Example:
+        >>> count = Program("n = 0\\ndef policy(obs):\\n    global n\\n    n += 1\\n    return [n]")
+        >>> count(None), count(None), count.reset(), count(None)
+        ([1], [2], None, [1])
+    """
+
+    def __init__(self, source: str | bytes, filename: str = "<policy>", called: tuple[str, ...] = ("policy", "Policy")):
+        self.source, self.filename, self.called = source, filename, called
+        text = source.removeprefix("\ufeff") if isinstance(source, str) else source
+        try:
+            # dont_inherit: this module's __future__ imports must never change what a program means.
+            self._code = compile(text, filename, "exec", dont_inherit=True)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            raise PolicyRejected(getattr(error, "lineno", None), f"{type(error).__name__}: {error}") from None
+        self._execute()
+
+    def __call__(self, observation: Any) -> Any:
+        """Returns what the policy says."""
+        return self.act(observation)
+
+    def reset(self) -> None:
+        """Begins an episode."""
+        if self._reset is None:
+            self._execute()
+        else:
+            self._reset()
+
+    def __reduce__(self):
+        return Program, (self.source, self.filename, self.called)
+
+    def _execute(self) -> None:
+        module = types.ModuleType(MODULE)
+        module.__file__ = self.filename
+        sys.modules[MODULE] = module  # where dataclasses looks up what their annotations mean
+        try:
+            exec(self._code, module.__dict__)
+            self.act, self._reset = controller(module.__dict__, self.called)
+        except PolicyRejected:
+            raise
+        except Exception as error:
+            reason = describe(error, self.filename, with_line=False)
+            raise PolicyRejected(line_of(error, self.filename), f"its top level fails: {reason}") from error
+
+
+def controller(namespace: dict[str, Any], called: tuple[str, ...]) -> tuple[Callable, Callable | None]:
+    """Returns the function that acts and the one that begins an episode, if there is one."""
+    found = next((namespace[name] for name in called if name in namespace), None)
+    owner = found() if inspect.isclass(found) else found
+    act = owner if callable(owner) else getattr(owner, "act", None)
+    if not callable(act):
+        what = f"found {found!r}" if found is not None else "found neither"
+        raise PolicyRejected(None, f"it must define policy(obs), or a class Policy with __call__ or act; {what}")
+    reset = getattr(owner, "reset", None) or namespace.get("reset")
+    return act, reset if callable(reset) and not _needs_arguments(reset) else None
+
+
+def _needs_arguments(function: Callable) -> bool:
+    """Whether a function cannot be called as it is: a ``reset`` for something else."""
+    parameters = inspect.signature(function).parameters.values()
+    return any(p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters)
+
+
+def describe(error: BaseException, filename: str = "<policy>", with_line: bool = True) -> str:
+    """Says in one line what a program raised, and in which line of it."""
+    try:
+        text = str(error)
+    except Exception:  # a program may raise anything
+        text = "?"
+    # Without what steers a terminal, or fits no encoding.
+    text = "".join(character if character.isprintable() else "?" for character in text.split("\n")[0][:200])
+    line = line_of(error, filename) if with_line else None
+    return f"{'' if line is None else f'line {line}: '}{type(error).__name__}: {text}"
+
+
+def line_of(error: BaseException, filename: str) -> int | None:
+    """The line of a program in which an error came up."""
+    line, traceback = None, error.__traceback__
+    while traceback is not None:
+        if traceback.tb_frame.f_code.co_filename == filename:
+            line = traceback.tb_lineno
+        traceback = traceback.tb_next
+    return line

@@ -1,0 +1,124 @@
+"""The contract of a prior: what it may be, what its answers mean, and that its state lives for an episode."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Discrete
+from numpy.typing import NDArray
+
+from llmwrappers.containment.errors import PolicyFault
+from llmwrappers.containment.program import Program, describe
+
+PriorPolicy = Callable[[Any], Any]
+"""An observation (raw, usually an array) -> an action in native units; on a Discrete space an action, or those allowed.
+
+One that keeps state has a ``reset()``, which is called when an episode begins.
+"""
+
+
+class PriorObject:
+    """Plays a class or an object that acts with ``act(obs)``; of a class without ``reset()``, a new object every episode.
+
+    Example:
+        >>> class Counter:
+        ...     n = 0
+        ...     def act(self, obs):
+        ...         self.n += 1
+        ...         return [self.n]
+        >>> prior = PriorObject(Counter)
+        >>> prior(None), prior(None), prior.reset(), prior(None)
+        ([1], [2], None, [1])
+    """
+
+    def __init__(self, source: Any):
+        self.source = source
+        self._begin()
+
+    def __call__(self, observation: Any) -> Any:
+        return self._act(observation)
+
+    def reset(self) -> None:
+        """Begins an episode."""
+        if callable(reset := getattr(self._object, "reset", None)):
+            reset()
+        elif inspect.isclass(self.source):
+            self._begin()
+
+    def __repr__(self) -> str:
+        return f"PriorObject({self.source!r})"
+
+    def _begin(self) -> None:
+        self._object = self.source() if inspect.isclass(self.source) else self.source
+        self._act = self._object if callable(self._object) else self._object.act
+
+
+def begin_episode(policy: PriorPolicy) -> None:
+    """Tells a policy that keeps state that an episode begins."""
+    if callable(reset := getattr(policy, "reset", None)):
+        reset()
+
+
+def fault_text(error: Exception, policy: PriorPolicy) -> str:
+    """Says what a policy did wrong, and in which line of its file."""
+    if isinstance(error, PolicyFault):  # which says so itself
+        return str(error)
+    return describe(error, policy.filename) if isinstance(policy, Program) else f"{type(error).__name__}: {error}"
+
+
+def native_action(answer: Any, low: NDArray, high: NDArray) -> NDArray[np.float64]:
+    """Returns a prior's answer as a native action, clipped into the action space.
+
+    Numbers in any form that has the space's shape, axes of length 1 aside: a number is an action of shape (1,).
+
+    Raises:
+        ValueError: an answer of another shape than the action space, or one with NaN or Inf
+        TypeError: an answer that is none of numbers
+
+    Example:
+        >>> native_action(3, np.array([-2.0]), np.array([2.0])).tolist()
+        [2.0]
+    """
+    if answer is None or isinstance(answer, set | frozenset | dict):
+        raise TypeError(f"the prior returned {answer!r}; the action space takes numbers of shape {low.shape}")
+    action = np.asarray(answer, dtype=np.float64)
+    if action.shape != low.shape:
+        if action.size != low.size or np.squeeze(action).shape != np.squeeze(low).shape:
+            raise ValueError(f"the prior returned shape {action.shape}, the action space has {low.shape}")
+        action = action.reshape(low.shape)
+    if not np.isfinite(action).all():
+        raise ValueError(f"the prior returned {action}")
+    return np.minimum(np.maximum(action, low), high)
+
+
+def allowed_actions(answer: Any, space: Discrete) -> NDArray[np.int8]:
+    """Returns the mask (n,) of what a prior allows: one action, a set of actions, or a vector of n truth values.
+
+    Raises:
+        ValueError: an action outside the space, another shape or type, no action at all
+
+    Example:
+        >>> space = Discrete(3, start=1)
+        >>> [allowed_actions(answer, space).tolist() for answer in (2, {1, 3}, [True, False, True])]
+        [[0, 1, 0], [1, 0, 1], [1, 0, 1]]
+    """
+    n, start = int(space.n), int(space.start)
+    numbers = np.asarray(list(answer) if isinstance(answer, set | frozenset) else answer)
+    if numbers.dtype.kind in "fiub" and not isinstance(answer, set | frozenset) and numbers.shape == (n,):
+        if np.isin(numbers, (0, 1)).all():
+            if not numbers.any():
+                raise ValueError("the prior allowed no action at all")
+            return numbers.astype(np.int8)
+    elif numbers.dtype.kind in "fiub" and (isinstance(answer, set | frozenset) or numbers.size == 1):
+        mask = np.zeros(n, dtype=np.int8)
+        for number in numbers.ravel().tolist():
+            if not (float(number).is_integer() and start <= number < start + n):
+                raise ValueError(f"the prior answered with action {number!r}, which is not in {space}")
+            mask[int(number) - start] = 1
+        return mask
+    elif isinstance(answer, set | frozenset) and not answer:
+        raise ValueError("the prior allowed no action at all")
+    raise ValueError(
+        f"the prior returned {answer!r}; it must be an action of {space}, a set of actions, or a vector of {n} truth values"
+    )

@@ -1,0 +1,73 @@
+"""require_written_for: whether a prior is played in the environment that it was written for."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.envs.registration import parse_env_id
+from gymnasium.spaces import Box, Dict, Discrete, Tuple
+
+WAY_OUT = "prior_of_another_env=True (--prior-of-another-env) plays it all the same"
+
+
+def family(env_id: str) -> tuple[str | None, str]:
+    """Returns an environment's namespace and name: its id without module and version.
+
+    Example:
+        >>> family("my_package:mine/Push-v2")
+        ('mine', 'Push')
+    """
+    return parse_env_id(env_id.rpartition(":")[2])[:2]
+
+
+def space_facts(space: gym.Space, with_bounds: bool = False) -> Any:
+    """Returns what of a space a prior's code rests on, in JSON's types: shapes, names, numbers of values; an action's bounds.
+
+    Example:
+        >>> space_facts(Dict(speed=Box(-1, 1, (3,)), gear=Discrete(5)))
+        {'gear': {'n': 5, 'start': 0}, 'speed': {'shape': [3]}}
+        >>> space_facts(Box(-2, 2, (1,)), with_bounds=True)
+        {'shape': [1], 'low': -2.0, 'high': 2.0}
+    """
+    if isinstance(space, Dict):
+        return {key: space_facts(part, with_bounds) for key, part in sorted(space.spaces.items())}
+    if isinstance(space, Tuple):
+        return [space_facts(part, with_bounds) for part in space.spaces]
+    if isinstance(space, Discrete):
+        return {"n": int(space.n), "start": int(space.start)}
+    facts: dict[str, Any] = {"shape": None if space.shape is None else list(space.shape)}
+    if isinstance(space, Box) and with_bounds:
+        for name, bound in (("low", space.low), ("high", space.high)):
+            numbers = np.unique(bound)
+            facts[name] = float(numbers[0]) if len(numbers) == 1 else bound.tolist()
+    return facts
+
+
+def env_facts(env: gym.Env) -> dict[str, Any]:
+    """Returns the facts of both spaces of an environment, as ``provenance.json`` keeps them."""
+    return {"observation": space_facts(env.observation_space), "action": space_facts(env.action_space, with_bounds=True)}
+
+
+def require_written_for(folder: Path, env: gym.Env, prior_input: str | None, name: str) -> None:
+    """Raises a ValueError if ``provenance.json`` says that a prior was written for another environment, or for other spaces.
+
+    It was if none of the environments that it serves has the id, in whatever version, and none the spaces.
+    """
+    facts = json.loads((folder / "provenance.json").read_text("utf-8"))
+    serves, written_for = facts.get("serves"), facts.get("spaces")
+    env_id = env.spec.id if env.spec else None
+    if serves and env_id and family(env_id) not in map(family, serves):
+        raise ValueError(f"the prior {name!r} was written for {', '.join(serves)}, not for {env_id}; {WAY_OUT}")
+    found = env_facts(env)
+    parts = ("action",) if prior_input else ("observation", "action")
+    if written_for and not any(all(spaces[part] == found[part] for part in parts) for spaces in written_for.values()):
+        known = [{part: spaces[part] for part in parts} for spaces in written_for.values()]
+        different = [part for part in parts if all(spaces[part] != found[part] for spaces in known)] or parts
+        said = "; ".join(
+            f"its {part} is {' or '.join(dict.fromkeys(json.dumps(spaces[part]) for spaces in known))}, here it is "
+            f"{json.dumps(found[part])}"
+            for part in different
+        )
+        raise ValueError(f"the prior {name!r} was written for another form of {env_id or 'this environment'}: {said}; {WAY_OUT}")
