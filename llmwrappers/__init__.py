@@ -28,7 +28,7 @@ import gymnasium as gym
 
 from llmwrappers.action_intervals import interval_around, to_native, to_normalized
 from llmwrappers.containment.errors import PolicyFault, PolicyRejected
-from llmwrappers.containment.process import ContainedPolicy
+from llmwrappers.containment.policy import ContainedPolicy
 from llmwrappers.critical_states.entry_worth import EntryWorth
 from llmwrappers.critical_states.function import CriticalFunction, vet_critical_function
 from llmwrappers.critical_states.guidance import Guidance, load_guidance

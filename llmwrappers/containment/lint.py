@@ -2,6 +2,7 @@
 
 import ast
 import importlib.util
+import re
 import warnings
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -14,6 +15,7 @@ MODULES = (
     "bisect", "statistics", "copy", "abc", "cmath", "operator", "numbers", "types", "warnings", "string", "re", "__future__",
 )  # fmt: skip
 """What a policy may import; SciPy where it is installed."""
+PARTS = r"\b(random|fft|polynomial|ma|linalg|signal|integrate|interpolate|optimize|spatial|special|stats|ndimage|sparse)\b"
 
 
 class Imports(NamedTuple):
@@ -56,6 +58,8 @@ def lint(source: str, names: tuple[str, ...] = ("policy", "Policy")) -> Imports:
         for module, bound in _imports(statement):
             there = module.split(".")[0] in MODULES and importlib.util.find_spec(module.split(".")[0]) is not None
             (loaded if there else absent).setdefault(module, []).append((statement.lineno, bound))
+    # NumPy and SciPy load these at first use, when it is too late.
+    loaded |= {f"{root}.{part}": [] for root in ("numpy", "scipy") if root in loaded for part in re.findall(PARTS, source)}
     used = _needed(tree, definitions, names)
     for module, places in absent.items():
         for line, bound in places:
@@ -96,7 +100,9 @@ def _binds(statement: ast.stmt) -> Iterator[str]:
 
 
 def _is_main_guard(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.If) and any(isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(statement.test))
+    return isinstance(statement, ast.If) and any(
+        isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(statement.test)
+    )
 
 
 def _imports(statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:

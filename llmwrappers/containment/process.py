@@ -1,4 +1,4 @@
-"""ContainedPolicy: plays a policy that a language model wrote as ordinary Python, in a locked process and nowhere else."""
+"""LockedProcess: starts the process in which the programs of one source play, and exchanges frames with it (see worker)."""
 
 import contextlib
 import ctypes
@@ -14,162 +14,50 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from llmwrappers.containment.errors import PolicyFault, PolicyRejected
-from llmwrappers.containment.layouts import Layout, bytes_of, layout_of, size_of
-from llmwrappers.containment.lint import Imports, lint
+from llmwrappers.containment.layouts import Layout
+from llmwrappers.containment.lint import Imports
 from llmwrappers.containment.lock import FIRST_CPU_SECONDS, can_lock
-from llmwrappers.containment.worker import ASK, BEGIN, DROP, FAULT, HEADER, LAYOUT, NUMBERS, SET, SIZE
+from llmwrappers.containment.worker import DROP, FAULT, HEADER, LAYOUT, NUMBERS, SET, SIZE
 
 try:
     import resource
 except ImportError:  # where there is no lock, either
     resource = None
 
+WORKER = Path(__file__).with_name("worker.py")
 SECONDS_TO_START = 60.0
-SECONDS_TO_BEGIN = 10.0
 SECONDS_A_MESSAGE = 2.0
-SLOWEST_CALL = 0.02
 MOST_BYTES = 2**24
 """Of a message: more observations are asked about in several, a longer answer is a fault."""
 CALLS_UNTIL_CARE = 256
 YIELDS = 200
 SHAPES = [struct.Struct(f"<{ndim}q") for ndim in range(9)]
 NO_LOCK = (
-    f"code from a model plays in a locked process alone, which needs Linux with seccomp on x86-64 or ARM64; here is "
+    "code from a model plays in a locked process alone, which needs Linux with seccomp on x86-64 or ARM64; here is "
     f"{platform.system()} on {platform.machine()}, or a container that forbids the lock. Read the code; if you trust it, "
     "'trusted:FILE.py' plays it as it is"
 )
 
 
-class ContainedPolicy:
-    """Plays a policy that a language model wrote, in a locked process: it can compute and answer, and do nothing else.
+class LockedProcess:
+    """A process in which the programs of one source play, as its owner sees it.
 
-    All policies of the same source share one worker process, in which each has a state of its own. A worker that dies, or does
-    not answer in time, is killed, counted in ``restarts`` and started anew at the next call, where every state begins anew.
-
-    Args:
-        source: Python code that defines ``policy(obs)``, or a class ``Policy`` with ``__call__`` or ``act``
-        called: the names under which the policy is looked for
+    It is killed where it dies, hangs or answers with something else; when nobody holds it; and when its owner ends.
 
     Raises:
-        PolicyRejected: it is no Python, there is no policy, it needs a module that is not there, or the system has no lock
-
-    Example:
-        >>> policy = ContainedPolicy("def policy(obs):\\n    return [-0.5 * obs[1]]")
-        >>> policy(np.array([0.0, 1.0, 0.0])).tolist()
-        [-0.5]
-        >>> policy(np.zeros(0))
-        Traceback (most recent call last):
-        ...
-        llmwrappers.containment.errors.PolicyFault: line 2: IndexError: index 1 is out of bounds for axis 0 with size 0
+        PolicyRejected: the system has no lock
     """
 
-    def __init__(self, source: str, called: tuple[str, ...] = ("policy", "Policy")):
+    def __init__(self, source: str, called: tuple[str, ...], imports: Imports):
         if not can_lock():
             raise PolicyRejected(None, NO_LOCK)
-        self.source, self.called = source, tuple(called)
-        self.restarts = 0
-        self._imports = lint(source, self.called)
-        self._worker: _Worker | None = None
-        self._begins = True
-        # Of the last observation, if it was an array; and what begins the frame of a call with another like it.
-        self._shape, self._dtype, self._head = None, None, b""
-
-    def __call__(self, observation: Any) -> Any:
-        """Returns what the policy says at an observation: an array of float64, or a set.
-
-        Raises:
-            PolicyFault: it raised, took too long, or returned no numbers
-            PolicyRejected: its top level fails
-        """
-        # What most calls are: an array as the last one was, in an episode that goes on. Every line counts.
-        if type(observation) is np.ndarray and observation.shape == self._shape and observation.dtype is self._dtype:
-            worker = self._worker
-            if worker.is_alive:  # pyright: ignore[reportOptionalMemberAccess]
-                try:
-                    answer = worker.ask(self._head + observation.tobytes())  # pyright: ignore[reportOptionalMemberAccess]
-                except PolicyFault:
-                    self._died()
-                    raise
-                if type(answer) is PolicyFault:
-                    raise answer
-                return answer
-        (answer,) = self.batch([observation])
-        if isinstance(answer, PolicyFault):
-            raise answer
-        return answer
-
-    def batch(self, observations: Sequence[Any]) -> list[Any]:
-        """Returns what the policy says at observations that are all alike, in order, in one message; a fault as an exception."""
-        if not len(observations):
-            return []
-        layout = layout_of(observations[0])
-        size = size_of(layout)
-        rows = [bytes_of(observation) for observation in observations]
-        if any(len(row) != size for row in rows):
-            raise PolicyFault("the observations of a batch are not all alike")
-        answers, most = [], max(1, MOST_BYTES // max(size, 1))
-        for start in range(0, len(rows), most):
-            part = rows[start : start + most]
-            if self._worker is None or not self._worker.is_alive:
-                self._enter()
-            worker, seconds = self._worker, SECONDS_A_MESSAGE + len(part) * SLOWEST_CALL + self._begins * SECONDS_TO_BEGIN
-            assert worker is not None
-            try:
-                number = worker.number_of(layout)
-                head = HEADER.pack(BEGIN if self._begins else ASK, self._state, number, len(part))
-                answers += worker.exchange(head + b"".join(part), len(part), seconds)
-            except PolicyFault:
-                self._died()
-                raise
-            self._begins = False
-            if layout[0] not in ("dict", "tuple") and not layout[2]:
-                self._dtype, self._shape = np.dtype(layout[0]), layout[1]
-                self._head = HEADER.pack(ASK, self._state, number, 1)
-        return answers
-
-    def reset(self) -> None:
-        """Begins an episode: the next call finds the policy in its first state."""
-        self._begins, self._shape = True, None
-
-    def close(self) -> None:
-        """Ends the state, and with the last one of this source the worker; a later call begins anew."""
-        self.reset()
-        if self._worker is not None:
-            self._leave()
-            self._worker = None
-
-    def __reduce__(self):
-        return ContainedPolicy, (self.source, self.called)
-
-    def __repr__(self) -> str:
-        return f"<ContainedPolicy: {len(self.source.splitlines())} lines of code, in a locked process>"
-
-    def _enter(self) -> None:
-        """Finds, or starts, the worker that plays this source, for a state of its own there."""
-        self.close()
-        key = self.source, self.called
-        worker = _WORKERS.get(key)
-        if worker is None or not worker.is_alive:
-            worker = _WORKERS[key] = _Worker(self.source, self.called, self._imports)
-        self._worker, self._state = worker, next(worker.states)
-        self._leave = weakref.finalize(self, worker.left.append, self._state)
-
-    def _died(self) -> None:
-        self.restarts += 1
-        self.reset()
-
-
-class _Worker:
-    """A process that plays the programs of one source (see worker)."""
-
-    def __init__(self, source: str, called: tuple[str, ...], imports: Imports):
         self.states, self.left, self.layouts = itertools.count(), [], {}
         self.lock, self.calls, self.started = threading.Lock(), 0, time.monotonic()
         # Nothing of the environment, which may hold keys, but what Python needs to start, and what makes NumPy round as here.
@@ -177,7 +65,7 @@ class _Worker:
         environment = {name: os.environ[name] for name in kept if name in os.environ}
         environment |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
         self.process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(Path(__file__).with_name("worker.py"))],
+            [sys.executable, "-I", "-S", str(WORKER)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, bufsize=0,
             start_new_session=True,  # Ctrl-C is for the owner alone
         )  # fmt: skip
@@ -305,16 +193,25 @@ class _Worker:
             pipe.close()
 
 
-_WORKERS: weakref.WeakValueDictionary[tuple, _Worker] = weakref.WeakValueDictionary()
+_PROCESSES: weakref.WeakValueDictionary[tuple, LockedProcess] = weakref.WeakValueDictionary()
+
+
+def process_of(source: str, called: tuple[str, ...], imports: Imports) -> LockedProcess:
+    """Returns this process's one locked process for a source."""
+    process = _PROCESSES.get((source, called))
+    if process is None or not process.is_alive:
+        process = _PROCESSES[source, called] = LockedProcess(source, called, imports)
+    return process
 
 
 def _forget_all() -> None:
-    for worker in list(_WORKERS.values()):
-        worker.forget()
-    _WORKERS.clear()
+    for process in list(_PROCESSES.values()):
+        process.forget()
+    _PROCESSES.clear()
 
 
-os.register_at_fork(after_in_child=_forget_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)
 
 
 def _poll(descriptor: int, event: int) -> Callable[[float], list]:

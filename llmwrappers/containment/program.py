@@ -62,6 +62,8 @@ class Program:
         try:
             exec(self._code, module.__dict__)
             self.act, self._reset = controller(module.__dict__, self.called)
+            if self._reset is not None:
+                self._reset()
         except PolicyRejected:
             raise
         except Exception as error:

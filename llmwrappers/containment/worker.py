@@ -88,11 +88,11 @@ def main() -> None:
     package = types.ModuleType("llmwrappers")
     package.__path__ = [os.path.dirname(os.path.dirname(os.path.abspath(__file__)))]
     sys.modules["llmwrappers"] = package
+    import numpy as np
+
     from llmwrappers.containment.layouts import laid_out, size_of
     from llmwrappers.containment.lock import end_with_parent, lock_down
     from llmwrappers.containment.program import Program, describe
-
-    import numpy as np
 
     for name in modules:
         try:

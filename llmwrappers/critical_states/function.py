@@ -12,7 +12,7 @@ from gymnasium.wrappers import TransformAction
 
 from llmwrappers.containment.errors import PolicyRejected
 from llmwrappers.containment.lint import syntax_tree
-from llmwrappers.containment.process import ContainedPolicy
+from llmwrappers.containment.policy import ContainedPolicy
 from llmwrappers.containment.program import Program
 from llmwrappers.faults import Faults
 from llmwrappers.priors.contract import fault_text
@@ -46,8 +46,8 @@ class CriticalFunction:
     """Plays a critical function that an LLM wrote: which states are critical, and the action and reward there.
 
     The code defines ``critical(obs) -> (is_critical, action, reward)``, with a list, an array or (for one entry) a number as
-    the action on a Box, an int on a Discrete space. It plays in a locked process (see ContainedPolicy); what is trusted plays in
-    this one. Its state lives for an episode, which ``reset()`` begins.
+    the action on a Box, an int on a Discrete space. It plays in a locked process (see ContainedPolicy), or in this one if it is
+    trusted. Its state lives for an episode, which ``reset()`` begins.
 
     Each ``return`` in ``critical`` is an entry, numbered from 0 in the order of the text: what EntryWorth judges. ``lines`` has
     the line of each.

@@ -37,8 +37,9 @@ def load_guidance(source: str | os.PathLike[str] | Guidance, env: gym.Env, info_
     """Returns the guidance that a name, a path or an object stands for, if it fits the environment.
 
     Args:
-        source: a shipped name ("Hopper-v4"), a path to a table (.json) or to code (.py, see CriticalFunction; "trusted:FILE.py"
-            plays it in this process, with your rights), a folder that holds ``table.json`` or, without one, ``critical.py``, or a callable such as CriticalStates
+        source: a shipped name ("Hopper-v4"), a path to a table (.json) or to code (.py, see CriticalFunction;
+            "trusted:FILE.py" plays it in this process, with your rights), a folder that holds ``table.json`` or, without one,
+            ``critical.py``, or a callable such as CriticalStates
         env: the environment that it is to guide an agent in
         info_key: the key of the info that is matched, if that is not the observation; only its actions are tested then
 

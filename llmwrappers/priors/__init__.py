@@ -15,7 +15,7 @@ from typing import Any
 import gymnasium as gym
 
 from llmwrappers.containment.errors import PolicyRejected
-from llmwrappers.containment.process import ContainedPolicy
+from llmwrappers.containment.policy import ContainedPolicy
 from llmwrappers.containment.program import Program
 from llmwrappers.priors.contract import PriorObject, PriorPolicy
 from llmwrappers.priors.written_for import require_written_for
@@ -61,10 +61,10 @@ def load_prior(
         >>> policy = load_prior("Hopper-v4")
         >>> policy(np.zeros(11)).shape
         (3,)
-        >>> load_prior("Hopper-v4", env=gym.make("Walker2d-v4"))
+        >>> load_prior("Hopper-v4", env=gym.make("Walker2d-v4"))  # doctest: +ELLIPSIS
         Traceback (most recent call last):
         ...
-        ValueError: the prior 'Hopper-v4' was written for Hopper-v4, Hopper-v5, not for Walker2d-v4; prior_of_another_env=True (--prior-of-another-env) plays it all the same
+        ValueError: the prior 'Hopper-v4' was written for Hopper-v4, Hopper-v5, not for Walker2d-v4; ...
     """
     if folder := _folder(prior):
         if env is not None and not prior_of_another_env:
@@ -94,7 +94,10 @@ def load_prior(
 
 
 def load_candidates(
-    prior: str | os.PathLike[str], env: gym.Env | None = None, prior_of_another_env: bool = False, prior_input: str | None = None
+    prior: str | os.PathLike[str],
+    env: gym.Env | None = None,
+    prior_of_another_env: bool = False,
+    prior_input: str | None = None,
 ) -> dict[str, PriorPolicy]:
     """Returns all the candidates that a name or a folder holds, by name, good and bad.
 
@@ -198,7 +201,7 @@ def _load_file(path: Path) -> PriorPolicy:
     except PolicyRejected as rejected:
         raise PolicyRejected(
             rejected.line,
-            f"{rejected.reason} (in {str(path)!r}; code of your own that needs more plays as 'trusted:{path}', with your rights)",
+            f"{rejected.reason} (in {str(path)!r}; 'trusted:{path}' plays code of your own with your rights)",
         ) from None
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete, Tuple
 
 from llmwrappers.containment.errors import PolicyFault, PolicyRejected
-from llmwrappers.containment.process import SLOWEST_CALL, ContainedPolicy
+from llmwrappers.containment.policy import SLOWEST_CALL, ContainedPolicy
 from llmwrappers.priors.contract import allowed_actions, native_action
 
 PROBED = 16

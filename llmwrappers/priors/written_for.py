@@ -70,4 +70,6 @@ def require_written_for(folder: Path, env: gym.Env, prior_input: str | None, nam
             f"{json.dumps(found[part])}"
             for part in different
         )
-        raise ValueError(f"the prior {name!r} was written for another form of {env_id or 'this environment'}: {said}; {WAY_OUT}")
+        raise ValueError(
+            f"the prior {name!r} was written for another form of {env_id or 'this environment'}: {said}; {WAY_OUT}"
+        )

@@ -13,13 +13,13 @@ from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
 from llmwrappers.box_mask import BoxMask
+from llmwrappers.containment.policy import ContainedPolicy
 from llmwrappers.discrete_mask import DiscreteMask
 from llmwrappers.faults import Faults
 from llmwrappers.gate import Gate
 from llmwrappers.priors import load_prior
 from llmwrappers.priors.contract import PriorPolicy, begin_episode, fault_text
 from llmwrappers.priors.prior_input import read_prior_input, require_prior_input
-from llmwrappers.containment.process import ContainedPolicy
 
 
 class LLMActionMask(gym.Wrapper, RecordConstructorArgs):

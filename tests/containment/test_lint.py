@@ -1,0 +1,74 @@
+"""lint: what it refuses, in words that help whoever wrote the program, and what it lets pass."""
+
+import pytest
+from programs import BOUNDED, ENDLESS, HONEST, HOSTILE, hostile
+
+from llmwrappers import PolicyRejected
+from llmwrappers.containment.lint import lint
+
+P = "def policy(obs):\n    return "
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "reason"),
+    [
+        ("def policy(obs)\n    return 0", 1, "SyntaxError: expected ':'"),
+        (P + "0\nreturn 3", 3, "SyntaxError: 'return' outside function"),
+        ("def act(obs):\n    return 0", None, "defines no policy and no Policy at its top level"),
+        ("if True:\n    x = 1", None, "defines no policy"),
+        ("if __name__ == '__main__':\n    policy = 3", None, "defines no policy"),
+        ("import os\n" + P + "os.getpid()", 1, "import of os, which a policy cannot use; it may import numpy, math, scipy"),
+        ("\nfrom os import getpid as g\n" + P + "g()", 2, "import of os"),
+        ("import torch.nn as nn\nnet = nn.Linear(3, 1)\n" + P + "net(obs)", 1, "import of torch.nn"),
+        ("import os\ndef helper():\n    return os.getpid()\n" + P + "helper()", 1, "import of os"),
+        ("import os\nclass Policy:\n    def act(self, obs):\n        return os.getpid()", 1, "import of os"),
+        (P.replace("return ", "import socket\n    return ") + "socket.AF_INET", 2, "import of socket"),
+        ("from . import gains\n" + P + "gains", 1, "import of ."),
+    ],
+)
+def test_refused(source, line, reason):
+    with pytest.raises(PolicyRejected, match=reason) as caught:
+        lint(source)
+    assert caught.value.line == line
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import os\n" + P + "0",
+        "import os, sys\n" + P + "0\ndef main():\n    sys.exit(os.getpid())\nif __name__ == '__main__':\n    main()",
+        "policy = lambda obs: 0",
+        "policy: object = lambda obs: 0",
+        "try:\n    import torch\nexcept ImportError:\n    torch = None\n" + P + "0",
+        "if True:\n    def policy(obs):\n        return 0",
+        "for name in 'ab':\n    policy = len",
+    ],
+)
+def test_passed(source):
+    lint(source)
+
+
+def test_what_is_imported():
+    source = (
+        "import numpy as np\nfrom scipy import signal\nimport gym\nfrom collections.abc import Callable\n"
+        + P
+        + "np.random.rand()"
+    )
+    loaded, absent = lint(source)
+    assert {"numpy", "scipy", "collections.abc", "numpy.random", "scipy.signal"} <= set(loaded)
+    assert absent == ["gym"]
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_honest_code_passes(name):
+    lint(HONEST[name])
+
+
+@pytest.mark.parametrize("name", {**HOSTILE, **BOUNDED, **ENDLESS})
+def test_it_is_no_fence(name):
+    lint(hostile({**HOSTILE, **BOUNDED, **ENDLESS}[name]))
+
+
+def test_only_text_is_read():
+    with pytest.raises(TypeError, match="source must be a str"):
+        lint(b"x")
