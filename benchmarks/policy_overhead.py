@@ -1,84 +1,127 @@
-"""Microseconds that GeneratedPolicy adds to a call of each shipped policy, in process and in a process, and seconds to vet it.
+"""Microseconds of a call of each shipped policy: plain Python, as load_prior plays it, in a locked process, and in the forms before.
 
-    python benchmarks/policy_overhead.py
+    python benchmarks/policy_overhead.py                # on one core
+    python benchmarks/policy_overhead.py --no-one-core  # on as many as there are
 
-The bare function is the same file, executed. The three take turns in every round, on observations of a seeded rollout; a
-number is the median over the rounds of the difference to the bare function in the same round. They must agree to the bit.
+Plain is the same file, executed. The forms before are those of ``BEFORE``, the last commit that had them: a restricted language
+in this process, and the same in another. All take turns in every round, on observations of seeded rollouts, and must agree to
+the bit. A time is the median over the calls of a round; a cell the median over the rounds.
 """
 
+import io
+import os
 import statistics
+import subprocess
+import sys
+import tarfile
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import tyro
 from machine import describe_machine
 
-from llmwrappers import GeneratedPolicy, load_prior, priors, vet_policy
+import llmwrappers
+from llmwrappers import ContainedPolicy, load_prior, priors
 from llmwrappers.making import make
 from llmwrappers.priors.measurement import play
 
+BEFORE = "ff741b1"
 GOAL = 10.0
 
 
-def bare_policy(source: str) -> Callable:
-    """The function as plain Python has it."""
-    namespace: dict = {}
-    exec(source, namespace)
-    return namespace["policy"]
+def forms_before(folder: str) -> type:
+    """Takes the package of the forms before out of the history, and puts it where it was."""
+    command = ["git", "archive", BEFORE, "llmwrappers/sandbox"]
+    archive = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, check=True).stdout
+    tarfile.open(fileobj=io.BytesIO(archive)).extractall(folder, filter="data")
+    llmwrappers.__path__.append(f"{folder}/llmwrappers")
+    from llmwrappers.sandbox.generated_policy import GeneratedPolicy  # pyright: ignore[reportMissingImports]
+
+    return GeneratedPolicy
 
 
 def microseconds(policy: Callable, observations: list[np.ndarray]) -> float:
-    """The mean time of a call."""
-    start = time.perf_counter()
+    """The median time of a call."""
+    times = []
     for observation in observations:
+        start = time.perf_counter()
         policy(observation)
-    return (time.perf_counter() - start) / len(observations) * 1e6
+        times.append(time.perf_counter() - start)
+    return statistics.median(times) * 1e6
 
 
-def main(rounds: int = 31, steps: int = 200) -> None:
+def seconds_to_start() -> tuple[float, float]:
+    """The median times until a locked process has answered once, and of a Python that imports NumPy, in turn."""
+
+    def numpy() -> None:
+        subprocess.run([sys.executable, "-c", "import numpy"], check=True)
+
+    def contained() -> None:
+        policy = ContainedPolicy("import numpy as np\ndef policy(obs):\n    return np.zeros(1)")
+        policy(np.zeros(3))
+        policy.close()
+
+    times: dict[Callable, list[float]] = {contained: [], numpy: []}
+    for _ in range(11):
+        for call, seconds in times.items():
+            start = time.perf_counter()
+            call()
+            seconds.append(time.perf_counter() - start)
+    return statistics.median(times[contained]), statistics.median(times[numpy])
+
+
+def main(rounds: int = 11, steps: int = 200, one_core: bool = True) -> None:
     """Prints the table.
 
     Args:
         rounds: rounds in which the contestants take turns
         steps: observations a round
+        one_core: whether this process, and with it all others, stays on one core
     """
+    if one_core:
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     print(describe_machine("numpy", "gymnasium"))
-    print(f"\nmicroseconds; median (least-greatest) of {rounds} rounds; goal for 'in process': {GOAL:.0f}\n")
-    print(f"{'policy':<28}{'bare':>8}  {'in process':>20}  {'process':>24}  {'vetted in':>9}")
-    additions = []
-    for env_id in sorted({folder.name for folder in priors._folders().values()}):
-        env = make(env_id)
-        for number in priors._candidates(priors._folders()[env_id])[0]:
-            source = load_prior(env_id, number).source  # pyright: ignore[reportFunctionMemberAccess]
-            start = time.perf_counter()
-            policy = vet_policy(source, env.observation_space, env.action_space, env=env)
-            seconds = time.perf_counter() - start
-            contestants = {
-                "bare": bare_policy(source),
-                "in process": policy,
-                "process": GeneratedPolicy(source, policy.action_dim, "process"),
-            }
-            observations = []
-            for seed in range(100):
-                observations += [step.observation for step in play(env, policy, seed)]
-                if len(observations) >= steps:
-                    break
-            del observations[steps:]
-            for observation in observations:
-                actions = [contestant(observation.copy()) for contestant in contestants.values()]
-                assert all(np.array_equal(actions[0], action) for action in actions[1:]), "the contestants disagree"
-            times = [{name: microseconds(call, observations) for name, call in contestants.items()} for _ in range(rounds)]
-            cells = []
-            for name in ("in process", "process"):
-                added = [round_[name] - round_["bare"] for round_ in times]
-                cells.append(f"+{statistics.median(added):.1f} ({min(added):.1f} to {max(added):.1f})")
-                if name == "in process":
-                    additions.append(statistics.median(added))
-            bare = statistics.median(round_["bare"] for round_ in times)
-            print(f"{f'{env_id} {number}':<28}{bare:>8.1f}  {cells[0]:>20}  {cells[1]:>24}  {seconds:>7.2f} s", flush=True)
-    met = sum(added <= GOAL for added in additions)
-    print(f"\nin process: median +{statistics.median(additions):.1f}; {met} of {len(additions)} within {GOAL:.0f}")
+    print(f"\nmicroseconds a call, median of {rounds} rounds; {len(os.sched_getaffinity(0))} cores\n")
+    names = ("plain", "as shipped", "contained", "before", "before, process")
+    print(f"{'policy':<28}" + "".join(f"{name:>17}" for name in names), flush=True)
+    added: dict[str, list[float]] = {name: [] for name in names}
+    with tempfile.TemporaryDirectory() as folder:
+        before = forms_before(folder)
+        for env_id in sorted({folder.name for folder in priors._folders().values()}):
+            env = make(env_id)
+            size = env.action_space.shape
+            for number in priors._candidates(priors._folders()[env_id])[0]:
+                shipped = load_prior(env_id, number)
+                source = shipped.source  # pyright: ignore[reportFunctionMemberAccess]
+                namespace: dict = {}
+                exec(source, namespace)
+                contestants = dict(zip(names, (namespace["policy"], shipped, ContainedPolicy(source)), strict=False))
+                contestants |= {"before": before(source, size), "before, process": before(source, size, "process")}
+                observations: list[np.ndarray] = []
+                for seed in range(100):
+                    # The forms before were handed float64.
+                    observations += [step.observation.astype(np.float64) for step in play(env, shipped, seed)]
+                    if len(observations) >= steps:
+                        break
+                del observations[steps:]
+                for observation in observations:
+                    actions = [contestant(observation.copy()) for contestant in contestants.values()]
+                    assert all(np.array_equal(actions[0], action) for action in actions[1:]), "the contestants disagree"
+                times = [{name: microseconds(call, observations) for name, call in contestants.items()} for _ in range(rounds)]
+                medians = {name: statistics.median(round_[name] for round_ in times) for name in names}
+                for name in names:
+                    added[name].append(statistics.median(round_[name] - round_["plain"] for round_ in times))
+                print(f"{f'{env_id} {number}':<28}" + "".join(f"{medians[name]:>17.1f}" for name in names), flush=True)
+                for name in ("contained", "before, process"):
+                    contestants[name].close()  # pyright: ignore[reportFunctionMemberAccess]
+    print(f"\n{'added, median of all':<28}" + "".join(f"{statistics.median(added[name]):>+17.1f}" for name in names))
+    within = sum(more <= GOAL for more in added["contained"])
+    print(f"contained: at most {GOAL:.0f} more in {within} of {len(added['contained'])}")
+    contained, numpy = seconds_to_start()
+    print(f"to start a process: {contained / numpy:.2f} times python -c 'import numpy'")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.utils import RecordConstructorArgs
 
 from llmwrappers.containment.lint import MODULES
-from llmwrappers.containment.process import SLOWEST_CALL
+from llmwrappers.containment.policy import SLOWEST_CALL
 from llmwrappers.making import OF_RENDERING, made_with, without_text
 from local_llm.command import add_env_options, take_env_kwargs
 from local_llm.environment_facts import action_names, constants, control_step, grid_words, model_xml, step_limit
@@ -157,8 +157,8 @@ def environment_values(env: gym.Env) -> dict[str, Any]:
             "n_actions": n,
             "first_action": first,
             "discrete_answer": f"the action to take, or which of the {n} actions are allowed",
-            "discrete_return": f"Return an integer from {first} to {first + n - 1}, the action; or a set of those that are allowed; "
-            f"or a numpy array of shape ({n},) of 0 and 1: which actions are allowed. At least one is.",
+            "discrete_return": f"Return an integer from {first} to {first + n - 1}, the action; or a set of those that are "
+            f"allowed; or a numpy array of shape ({n},) of 0 and 1: which actions are allowed. At least one is.",
         }
     if not (isinstance(actions, Box) and actions.is_bounded()):
         raise TypeError(f"a prompt needs a bounded Box or a Discrete action space, {values['env_id']} has {actions}")

@@ -12,7 +12,7 @@ from gymnasium.spaces.utils import flatdim
 def observation_words(env: gym.Env) -> str:
     """Says what ``obs`` is: an array, a number, or a dict of them; of a flattened space also which entries are what.
 
-    Gymnasium sorts the entries of a Dict by their keys before it flattens them, whatever the documentation of an environment lists first.
+    Gymnasium sorts the entries of a Dict by their keys before it flattens them, whatever the documentation lists first.
 
     Example:
         >>> print(observation_words(gym.make("Blackjack-v1", disable_env_checker=True)))
