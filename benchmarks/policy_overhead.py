@@ -1,4 +1,4 @@
-"""Microseconds of a call of each shipped policy: plain Python, as load_prior plays it, in a locked process, and in the forms before.
+"""Microseconds of a call of each shipped policy: plain, as load_prior plays it, in a locked process, and in the forms before.
 
     python benchmarks/policy_overhead.py                # on one core
     python benchmarks/policy_overhead.py --no-one-core  # on as many as there are
@@ -36,7 +36,8 @@ def forms_before(folder: str) -> type:
     """Takes the package of the forms before out of the history, and puts it where it was."""
     command = ["git", "archive", BEFORE, "llmwrappers/sandbox"]
     archive = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, check=True).stdout
-    tarfile.open(fileobj=io.BytesIO(archive)).extractall(folder, filter="data")
+    with tarfile.open(fileobj=io.BytesIO(archive)) as files:
+        files.extractall(folder, filter="data")
     llmwrappers.__path__.append(f"{folder}/llmwrappers")
     from llmwrappers.sandbox.generated_policy import GeneratedPolicy  # pyright: ignore[reportMissingImports]
 

@@ -5,8 +5,7 @@
 #   behaviour cloning, until clone_steps:  for every episode, played inside the mask around the teacher, ever less often
 #                  actor  <- what the teacher would do in every state so far, by whomever visited
 #                  critic <- the discounted returns of the teacher's and the agent's own episodes
-#              then the normaliser of observations is frozen, so that the networks stay what they have become; if the teacher
-#              does worse than doing nothing, its copy explores more
+#              then the observations' normaliser is frozen; the copy of a teacher worse than doing nothing explores more
 #   PPO:       for every rollout, the learning rate of a copy rising from 0, its discount factor larger, its minibatches, too
 #                  for every step:  a ~ policy(obs);  next_obs, reward = env.step(a);  store obs, a, log policy(a | obs), reward
 #                  advantages <- GAE;  for every epoch and minibatch: policy <- clipped objective, values <- clipped error
@@ -149,10 +148,9 @@ class BehaviourCloning:
         if isinstance(space, Box):
             self.half_range = torch.from_numpy((space.high - space.low).ravel() / 2).to(agent.device)
             agent.log_std.data.copy_((std * self.half_range).log())
-        for episode in own:
-            self.look_at(episode, is_own=True)
-        for episode in others:
-            self.look_at(episode, is_own=False)
+        for episodes, is_own in ((own, True), (others, False)):
+            for episode in episodes:
+                self.look_at(episode, is_own)
         self.fit(epochs=5)
 
     def look_at(self, episode: Episode, is_own: bool) -> None:
@@ -348,8 +346,7 @@ def main(argv: list[str] | None = None) -> None:
     device = torch.device("cuda" if images and torch.cuda.is_available() and args.cuda else "cpu")
     rng = np.random.default_rng(args.seed)  # every random number of the run but the environments' own
     agent = ActorCritic(env.observation_space, env.action_space, rng, device)
-    raw_env = env.env if isinstance(env, gym.wrappers.FlattenObservation) else env
-    observe = env.observation if isinstance(env, gym.wrappers.FlattenObservation) else np.asarray
+    raw_env, observe = (env.env, env.observation) if isinstance(env, gym.wrappers.FlattenObservation) else (env, np.asarray)
     priors = load_priors(args, raw_env)
     teachers = contestants(raw_env, priors, observe, args) if priors else {}
     note_endless_episodes(env, args.env_id)

@@ -116,7 +116,8 @@ def make_masked_env(args: Args, video_dir: Path | None = None) -> tuple[gym.Env,
     if args.prior == "none":
         env = gym.wrappers.RescaleAction(env, space.low.dtype.type(-1.0), space.low.dtype.type(1.0))
     else:
-        (prior,) = load_priors(args, env).values()
+        # It is tried below the recorder, whose videos are of evaluations.
+        (prior,) = load_priors(args, env.env if isinstance(env, gym.wrappers.RecordVideo) else env).values()
         try:
             env = LLMActionMask(env, prior, args.radius, gate=args.gate, prior_input=args.prior_input)
             if args.prior_input:

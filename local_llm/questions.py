@@ -97,16 +97,20 @@ class Finder:
     backend: Backend
     sampling: Sampling
     folder: Path
-    recorded: Path | None = None  # a folder whose prompts are asked as they are there, whatever today's would be
+    recorded: Path | None = None  # a folder whose prompts are asked, and replies refused, as they were, whatever today's rules
     exchanges: list[dict[str, Any]] = field(default_factory=list)
     sieves: list[Sieve] = field(default_factory=list)
     suffix: str = ""  # of the names of a later round's prompts and replies
 
     def __post_init__(self) -> None:
         self.metered = Metered(self.backend, self.folder / "ledger.json")
-        self.schemas: dict[str, Any] = {}  # with which the recorded prompts were asked
+        # With which schemas the recorded prompts were asked, and why what came was refused.
+        self.schemas: dict[str, Any] = {}
+        self.refusals: dict[str, str] = {}
         if self.recorded and (facts := self.recorded / "provenance.json").is_file():
-            self.schemas = {each["prompt"]: each["schema"] for each in json.loads(facts.read_text("utf-8"))["exchanges"]}
+            exchanges = json.loads(facts.read_text("utf-8"))["exchanges"]
+            self.schemas = {each["prompt"]: each["schema"] for each in exchanges}
+            self.refusals = {each["reply_sha256"]: each["refused"] for each in exchanges if "refused" in each}
 
     def states(self) -> list[Case]:
         """Returns the critical states, in order."""
@@ -258,7 +262,10 @@ class Finder:
                 }
             )
             try:
-                return read(reply)
+                answer = read(reply)
+                if refused := self.refusals.get(sha256(reply_path)):
+                    raise PolicyRejected(None, refused)
+                return answer
             except (ExtractionError, PolicyRejected) as error:
                 self.exchanges[-1]["refused"] = str(error)
                 print(f"{name}: refused: {for_the_user(error)}", flush=True)

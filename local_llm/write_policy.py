@@ -140,7 +140,7 @@ def retry_messages(messages: list[Message], reply: Reply, error: ExtractionError
         >>> reply = Reply("import os", "stop", 5, 2, 0.1)
         >>> error = PolicyRejected(1, "import of os, which a policy cannot use")
         >>> retry_messages(asked, reply, error)[-1]["content"][:60]
-        "Your code was refused: line 1: import of os, which a policy "
+        'Your code was refused: line 1: import of os, which a policy '
     """
     if isinstance(error, Truncated):
         # What was cut off would only fill the context again.

@@ -357,14 +357,3 @@ def train_tiny_model(folder: Path, lessons: dict[str, list[str]], thinking: bool
 def tiny_model():
     """``tiny_model(folder, {prompt: [reply, ...]})``: a folder that transformers loads like any other model."""
     return train_tiny_model
-
-
-def pytest_terminal_summary(terminalreporter):
-    """Counts what became of the policies of policy_corpus.py, if they were played."""
-    outcomes = list(getattr(sys.modules.get("policy_corpus"), "OUTCOMES", {}).values())
-    if outcomes:
-        count = {word: outcomes.count(word) for word in ("refused", "bounded", "played", "escaped")}
-        terminalreporter.write_line(
-            f"policy corpus: {count['refused'] + count['bounded'] + count['escaped']} hostile ({count['refused']} refused, "
-            f"{count['bounded']} bounded), {count['played']} legitimate, {count['escaped']} escaped"
-        )

@@ -68,7 +68,10 @@ def imports(tree: ast.AST, inside_a_function=False):
             names = [node.module]
         for name in names:
             parts = name.split(".")
-            yield ".".join(parts[: 2 if parts[0] == "cleanrl_scripts" or parts[1:2] == ["containment"] else 1]), inside_a_function
+            yield (
+                ".".join(parts[: 2 if parts[0] == "cleanrl_scripts" or parts[1:2] == ["containment"] else 1]),
+                inside_a_function,
+            )
         yield from imports(node, inside_a_function or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
@@ -94,7 +97,8 @@ def test_tests_mirror_the_source():
         subject, folder = path.stem.removeprefix("test_"), path.parent.relative_to(ROOT / "tests")
         places = [ROOT / "llmwrappers" / folder, ROOT / folder]
         is_of_file, is_of_folder = any((place / f"{subject}.py").is_file() for place in places), subject == folder.name
-        assert is_of_file or is_of_folder or path.name == "test_conventions.py", path
+        is_of_all = path.name in ("test_conventions.py", "test_hostile.py")  # of all files, and of all of the containment
+        assert is_of_file or is_of_folder or is_of_all, path
 
 
 def test_prompts_are_data():

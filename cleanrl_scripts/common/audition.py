@@ -172,8 +172,8 @@ class Audition:
         why = "its network cannot tell apart what the teacher tells apart, or too few steps were cloned (--clone-steps)"
         if teachers[self.teacher].keeps_state(self.played[self.teacher][0]):
             why = (
-                "the teacher answers otherwise when asked about the same state alone, so it keeps state that the observation does "
-                "not show. Show it: gymnasium.wrappers.TimeAwareObservation, or an observation that holds the phase"
+                "the teacher answers otherwise when asked about the same state alone, so it keeps state that the observation "
+                "does not show. Show it: gymnasium.wrappers.TimeAwareObservation, or an observation that holds the phase"
             )
         return (
             f"The copy returns {copy_return:.1f}, less than half way from random actions ({chance:.1f}) to its teacher "

@@ -112,7 +112,8 @@ def require_no_fault(args: PriorArgs, faults: dict[str, str]) -> None:
     for name, fault in faults.items():
         if fault and args.prior.partition(":")[0] != "auto":
             raise UserError(
-                f"--env-id {args.env_id} --prior {args.prior}: {name} failed ({fault}). Mend it, or train without one: --prior none"
+                f"--env-id {args.env_id} --prior {args.prior}: {name} failed ({fault}). Mend it, or "
+                "train without one: --prior none"
             )
 
 

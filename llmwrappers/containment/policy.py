@@ -56,8 +56,7 @@ class ContainedPolicy:
         """Returns what the policy says at an observation: an array of float64, or a set.
 
         Raises:
-            PolicyFault: it raised, took too long, or returned no numbers
-            PolicyRejected: its top level fails
+            PolicyFault: it raised, took too long, or returned no numbers; or the top level of its code fails
         """
         # What most calls are: an array as the last one was, in an episode that goes on. Every line counts.
         if type(observation) is np.ndarray and observation.shape == self._shape and observation.dtype is self._dtype:

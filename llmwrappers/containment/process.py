@@ -180,6 +180,7 @@ class LockedProcess:
         self.yields = YIELDS if len(os.sched_getaffinity(0)) > 1 else 0
         with contextlib.suppress(OSError):  # it died, or may not
             os.sched_setaffinity(self.process.pid, {ctypes.CDLL(None).sched_getcpu()})
+            assert resource is not None
             cpu_seconds = int(time.monotonic() - self.started + seconds + FIRST_CPU_SECONDS)
             resource.prlimit(self.process.pid, resource.RLIMIT_CPU, (cpu_seconds, resource.RLIM_INFINITY))
 
@@ -241,7 +242,7 @@ def answers_in(inbox: bytearray, size: int, rows: int) -> list[Any]:
                 answers.append(PolicyFault(bytes(inbox[start : min(end, start + count)]).decode("utf-8", "replace")))
             else:
                 numbers = np.frombuffer(inbox, np.float64, count, start).reshape(shape).copy()
-                answers.append(set(numbers.tolist()) if kind == SET else numbers)
+                answers.append(set(numbers.ravel().tolist()) if kind == SET else numbers)
             start = end
     except (ValueError, LookupError, struct.error, MemoryError):
         start = -1

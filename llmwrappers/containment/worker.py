@@ -33,7 +33,7 @@ LONGEST_FAULT = 256
 class Absent(types.ModuleType):
     """Stands for a module that is not there: it may be imported, named in an annotation and subclassed, but not used."""
 
-    __path__ = ()
+    __path__: list[str] = []  # noqa: RUF012  it is a package, and holds nothing
 
     def __getattr__(self, name: str) -> "Absent":
         if name.startswith("__"):

@@ -31,6 +31,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--env-id", nargs="+", help="Gymnasium environments (default: those of the shipped priors)")
     parser.add_argument("--env-kwargs", metavar="JSON", default="{}", help="what they are made with, a JSON object")
     parser.add_argument("--prior", metavar="PATH", help="a Python file that defines policy, to measure alone")
+    parser.add_argument("--prior-of-another-env", action="store_true", help="measure it, whatever it was written for")
     parser.add_argument("--candidate", type=int, metavar="N", help="only this one of the candidates")
     parser.add_argument("--episodes", type=int, default=20, help="episodes a policy (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first episode (default: %(default)s)")
@@ -52,9 +53,10 @@ def main(argv: list[str] | None = None) -> None:
     env_ids = args.env_id or sorted({folder.name for folder in folders.values()})
     for env_id in env_ids:
         try:
-            make(env_id, **env_kwargs).close()
+            env = make(env_id, **env_kwargs)
             if args.prior or args.candidate is not None:
-                load_prior(args.prior or env_id, args.candidate)
+                load_prior(args.prior or env_id, args.candidate, env, args.prior_of_another_env)
+            env.close()
         except (gym.error.Error, ImportError, OSError, TypeError, ValueError) as error:
             parser.error(f"{env_id}: {error}")
         if not args.prior and env_id not in folders:

@@ -50,7 +50,7 @@ class PriorObject:
         return f"PriorObject({self.source!r})"
 
     def _begin(self) -> None:
-        self._object = self.source() if inspect.isclass(self.source) else self.source
+        self._object: Any = self.source() if inspect.isclass(self.source) else self.source
         self._act = self._object if callable(self._object) else self._object.act
 
 
@@ -80,7 +80,7 @@ def native_action(answer: Any, low: NDArray, high: NDArray) -> NDArray[np.float6
         >>> native_action(3, np.array([-2.0]), np.array([2.0])).tolist()
         [2.0]
     """
-    if answer is None or isinstance(answer, set | frozenset | dict):
+    if answer is None or isinstance(answer, set | frozenset | dict | str | bytes):
         raise TypeError(f"the prior returned {answer!r}; the action space takes numbers of shape {low.shape}")
     action = np.asarray(answer, dtype=np.float64)
     if action.shape != low.shape:
@@ -105,7 +105,7 @@ def allowed_actions(answer: Any, space: Discrete) -> NDArray[np.int8]:
     """
     n, start = int(space.n), int(space.start)
     numbers = np.asarray(list(answer) if isinstance(answer, set | frozenset) else answer)
-    if numbers.dtype.kind in "fiub" and not isinstance(answer, set | frozenset) and numbers.shape == (n,):
+    if numbers.dtype.kind in "fiub" and not isinstance(answer, set | frozenset) and numbers.shape == (n,) and n > 1:
         if np.isin(numbers, (0, 1)).all():
             if not numbers.any():
                 raise ValueError("the prior allowed no action at all")
@@ -116,9 +116,9 @@ def allowed_actions(answer: Any, space: Discrete) -> NDArray[np.int8]:
             if not (float(number).is_integer() and start <= number < start + n):
                 raise ValueError(f"the prior answered with action {number!r}, which is not in {space}")
             mask[int(number) - start] = 1
+        if not mask.any():
+            raise ValueError("the prior allowed no action at all")
         return mask
-    elif isinstance(answer, set | frozenset) and not answer:
-        raise ValueError("the prior allowed no action at all")
     raise ValueError(
         f"the prior returned {answer!r}; it must be an action of {space}, a set of actions, or a vector of {n} truth values"
     )

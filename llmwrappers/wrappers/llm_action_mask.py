@@ -34,19 +34,16 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         clip:     a = clip(native(x), low, high)                  x means the same with and without the mask
 
     The interval holds where the gate is open, with probability ``mask_epsilon``; elsewhere it is the whole space. The gate
-    is drawn at every step (CAMEL) or once an episode, from a stream of its own that ``reset(seed=...)`` seeds.
-
-    The prior may keep state, which lives for an episode: it is asked once for every observation, in order, also while the gate
-    is closed, and ``prior_answer`` holds what it said. Only in episodes in which ``mask_epsilon`` is 0 from the start on, it is
-    not asked, until that rises.
+    is drawn at every step (CAMEL) or once an episode, from a stream of its own that ``reset(seed=...)`` seeds. The prior may
+    keep state, which lives for an episode: it is asked once for every observation, in order, also while the gate is closed,
+    but not as long as ``mask_epsilon`` has been 0 since the reset; ``prior_answer`` holds what it said.
 
     A prior that raises or returns a wrong shape, NaN or Inf has made a fault: the whole space is allowed for that step, the
     fault is counted and the first one warned of. After 10 faults in a row the mask stays off, with a second warning.
 
-    On a Discrete space the prior returns an action, or those allowed, as a set or as a vector of n truth values, never none. An
-    action outside them is replaced by ``allowed[(action - start) % len(allowed)]``; ``executed_action`` tells. An environment
-    that has an ``action_mask`` of its own, as Taxi has, allows no more than before; a prior that leaves nothing of it does not
-    mask.
+    On a Discrete space the prior returns an action, or those allowed, as a set or as a vector of n truth values. An action
+    outside them is replaced by ``allowed[(action - start) % len(allowed)]``; ``executed_action`` tells. An ``action_mask`` of
+    the environment's own, as Taxi has one, holds as before; a prior that leaves nothing of it does not mask.
 
     Info:
         ``action_low``, ``action_high``: reset and step, the space's dtype and shape, native units, interval of the next action
@@ -57,11 +54,9 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
 
     Args:
         env: a bounded Box or a Discrete action space; any observation
-        prior: a name of a shipped prior ("Ant-v4"), a path to a Python file that defines ``policy``, a callable, or a class
-            (see ``load_prior``)
+        prior: a shipped prior's name ("Ant-v4"), a path to a Python file, a callable, or a class (see ``load_prior``)
         radius: half-width as a fraction of half the action range, in (0, 2]; 2 is the whole space around any centre
-        mask_epsilon: probability in [0, 1] that the mask applies; like ``radius`` an attribute, so that a schedule, or a
-            learner at every step, can set it
+        mask_epsilon: probability in [0, 1] that the mask applies; like ``radius`` an attribute that may be set at any step
         mapping: "rescale" or "clip"
         gate: "step" or "episode", how often the gate is drawn
         candidate: which of a shipped prior's candidates; its default candidate if None
@@ -72,10 +67,8 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
     Raises:
         gymnasium.error.InvalidBound: ``radius`` outside (0, 2]
         gymnasium.error.InvalidProbability: ``mask_epsilon`` outside [0, 1]
-        ValueError: an action space without finite bounds, a second mask, unknown ``mapping``, ``gate``, ``prior``,
-            ``candidate``, a prior that was written for another environment, a ``prior_input`` that the environment does not
-            have; by ``step``, an action of another shape or with NaN, or outside a Discrete space
-        PolicyRejected: a file that holds no policy
+        ValueError: an action space without finite bounds, a second mask, unknown ``mapping``, ``gate``, ``prior_input``, what
+            ``load_prior`` refuses; by ``step``, an action of another shape or with NaN, or outside a Discrete space
         TypeError: an action space that is neither Box nor Discrete
 
     Example:
@@ -121,28 +114,20 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         if env.has_wrapper_attr("native_action_space"):
             raise ValueError(f"env has an LLMActionMask already, got {env}")
         require_prior_input(env, prior_input)
-        # What a spec can hold: JSON's types.
-        prior = os.fspath(prior) if isinstance(prior, os.PathLike) else prior
-        self.native_action_space = space
+        prior = os.fspath(prior) if isinstance(prior, os.PathLike) else prior  # what a spec can hold: JSON's types
         self.mask_epsilon, self.radius = mask_epsilon, radius
         mask_epsilon, radius = self.mask_epsilon, self.radius
         candidate = None if candidate is None else int(candidate)
         self._prior = load_prior(prior, candidate, env, prior_of_another_env, prior_input)
-
         RecordConstructorArgs.__init__(
             self, prior=prior, radius=radius, mask_epsilon=mask_epsilon, mapping=mapping, gate=gate, candidate=candidate,
             prior_of_another_env=prior_of_another_env, prior_input=prior_input,
         )  # fmt: skip
         gym.Wrapper.__init__(self, env)
-
-        self.mapping, self.gate, self.prior_input = mapping, gate, prior_input
-        self.prior_faults = Faults(
-            "LLMActionMask: the prior",
-            "the whole action space is allowed for this step. Further faults are counted in info['prior_faults'].",
-            "the mask stays off",
-        )
-        self.prior_answer: Any = None
-        self._is_over = self._is_asked = False
+        self.native_action_space, self.mapping, self.gate, self.prior_input = space, mapping, gate, prior_input
+        then = "the whole action space is allowed for this step. Further faults are counted in info['prior_faults']."
+        self.prior_faults = Faults("LLMActionMask: the prior", then, "the mask stays off")
+        self.prior_answer, self._is_over, self._is_asked = None, False, False
         if isinstance(self._next, BoxMask):
             self.action_space = self._next.normalized_space
 
@@ -175,7 +160,6 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         # A key that no info has is found here, however rarely the gate opens.
         read_prior_input(self, self.prior_input, observation, info)
         self._begin_episode(seed)
-        self._is_over = False
         self._mask_next_action(observation, info)
         return observation, info
 
@@ -215,24 +199,24 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
             ([-0.25], [0.5])
         """
         assert isinstance(self._next, BoxMask)
-        return self._next.around(self._ask(observation), self._radius)
+        self.prior_answer = self._prior(observation)
+        return self._next.around(self.prior_answer, self._radius)
 
     def allowed_actions(self, observation) -> NDArray[np.int8]:
         """Returns the mask (n,) over a Discrete space of the actions that the prior allows at what it is handed."""
         assert isinstance(self._next, DiscreteMask)
-        return self._next.allowed(self._ask(observation))
+        self.prior_answer = self._prior(observation)
+        return self._next.allowed(self.prior_answer)
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Returns the boolean mask (n,) of the next action on a Discrete space, as sb3-contrib's MaskablePPO asks for it."""
         if isinstance(self._next, BoxMask):
-            raise TypeError(
-                "action_masks() is for Discrete action spaces; on a Box read info['action_low'] and ['action_high']"
-            )
+            raise TypeError("action_masks() is for a Discrete space; on a Box read info['action_low'] and ['action_high']")
         return self._next.mask.astype(np.bool_)
 
     def _begin_episode(self, seed: int | None = None) -> None:
         self._gate.begin_episode(self._mask_epsilon, seed)
-        self._is_asked = False
+        self._is_over = self._is_asked = False
         if not self.prior_faults.is_too_many:
             try:
                 begin_episode(self._prior)
@@ -248,10 +232,6 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
             mask = self._prior_mask(read_prior_input(self, self.prior_input, observation, info))
         info["mask_active"] = self._next.set(mask if is_open else None, info)
         info["prior_faults"] = self.prior_faults.total
-
-    def _ask(self, observation) -> Any:
-        self.prior_answer = self._prior(observation)
-        return self.prior_answer
 
     def _prior_mask(self, observation) -> Any:
         """The prior's bounds or allowed actions at an observation; None if it made a fault."""

@@ -84,9 +84,26 @@ def test_a_harmful_prior_is_dropped_and_ppo_goes_on_alone(train, tmp_path):
     assert summary_of(run_dir)["eval/episodic_return"] > -0.1  # far from the -2.9 of the prior
 
 
-def test_a_prior_that_raises_is_dropped(train, tmp_path):
-    run_dir = train("--env-id", ONE_STEP, "--prior", prior(tmp_path, "broken", "[obs[7]]"), "--total-timesteps", "1000")
-    assert summary_of(run_dir)["verdict"].startswith("All priors failed")
+def test_a_prior_that_raises_stops_the_run_before_it_begins(tmp_path):
+    path = prior(tmp_path, "broken", "[obs[7]]")
+    command = [sys.executable, str(SCRIPT), "--env-id", "Pendulum-v1", "--prior", path, "--runs-dir", str(tmp_path / "runs")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    fault = "line 2: IndexError: index 7 is out of bounds for axis 0 with size 3"
+    refused = f"--env-id Pendulum-v1 --prior {path}: broken failed ({fault}). Mend it, or train without one: --prior none"
+    assert (done.returncode, done.stderr) == (1, f"ppo_camel.py: error: {refused}\n")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_where_all_candidates_raise_ppo_is_alone_and_the_verdict_says_why(train, tmp_path):
+    folder = tmp_path / "policies"
+    prior(folder, "broken", "[obs[7]]")
+    prior(folder, "wide", "obs")
+    run_dir = train("--env-id", ONE_STEP, "--prior", f"auto:{folder}", "--total-timesteps", "1000")
+    broken = "broken: line 2: IndexError: index 7 is out of bounds for axis 0 with size 2"
+    wide = "wide: ValueError: the prior returned shape (2,), the action space has (1,)"
+    assert summary_of(run_dir)["verdict"] == f"All priors failed ({broken}; {wide}): the agent is PPO alone."
+    assert not values_of(run_dir, "losses/clone_loss")
+    assert values_of(run_dir, "losses/policy_loss")
 
 
 def test_the_best_of_a_folder_teaches(train, tmp_path):
@@ -188,7 +205,7 @@ def test_states_where_the_teacher_fails_are_left_out():
 def test_the_critic_learns_nothing_from_strangers():
     clone = clone_of(linear)
     stranger = Episode()
-    stranger.add(np.zeros(3), np.zeros(3), 1e6)
+    stranger.add(np.zeros(3), np.zeros(2), np.zeros(3), 1e6)
     stranger.end(np.zeros(3), terminated=True)
     clone.look_at(stranger, is_own=False)
     assert np.isnan(clone.returns()[-1])

@@ -371,8 +371,9 @@ def test_a_folder_as_prior_makes_one_run_folder(train, tmp_path):
 
 @pytest.mark.filterwarnings("ignore:.*the prior.*:UserWarning")
 def test_faults_are_counted_on_by_a_resumed_run(train, td3_camel, tmp_path):
+    """The prior fails in a tenth of the states, but not where its first episode plays, or it would be refused."""
     (tmp_path / "moody.py").write_text(
-        "import math\n\ndef policy(obs):\n    return [0.1 / (math.sin(1e3 * obs[0]) > -0.8), 0.0]\n"
+        "import math\n\ndef policy(obs):\n    return [0.1 / (obs[1] < 0 or math.sin(1e3 * obs[0]) > -0.8), 0.0]\n"
     )
     run_dir = train(
         *("--env-id", "llmwrappers-tests/Reach-v0", "--prior", str(tmp_path / "moody.py"), "--total-timesteps", "350"),
@@ -384,13 +385,25 @@ def test_faults_are_counted_on_by_a_resumed_run(train, td3_camel, tmp_path):
     assert metrics_of(run_dir) == before
 
 
+class Scattered(OneStep):
+    """Observes anything at first, which only the seed tells."""
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.np_random.uniform(-1, 1, 2), {}
+
+
+gym.register("llmwrappers-tests/Scattered-v0", entry_point=Scattered, disable_env_checker=True)
+
+
 @pytest.mark.filterwarnings("ignore:.*the prior.*:UserWarning")
 def test_faults_in_a_row_are_counted_on_by_a_resumed_run(train, td3_camel, tmp_path):
-    """Up to two faults an episode: the tenth is made after the checkpoint, and the prior is asked no more."""
-    (tmp_path / "broken.py").write_text("def policy(obs):\n    return [obs[7]]\n")
+    """Two faults an episode: the tenth is made after the checkpoint, and the prior is asked no more."""
+    first = float(gym.make("llmwrappers-tests/Scattered-v0").reset(seed=1)[0][0])  # where it is tried
+    (tmp_path / "broken.py").write_text(f"def policy(obs):\n    return [[0.5][int(obs[0] != {first!r})]]\n")
     run_dir = train(
-        *("--env-id", "llmwrappers-tests/OneStep-v0", "--prior", str(tmp_path / "broken.py"), "--total-timesteps", "11"),
-        *("--mask-fraction", "1.0", "--checkpoint-every", "6"),
+        *("--env-id", "llmwrappers-tests/Scattered-v0", "--prior", str(tmp_path / "broken.py"), "--total-timesteps", "7"),
+        *("--mask-fraction", "1.0", "--checkpoint-every", "4"),
     )
     before = metrics_of(run_dir)
     assert torch.load(run_dir / "checkpoint.pt")["prior_faults"][0] < 10
@@ -518,10 +531,11 @@ def test_an_optimum_outside_the_mask_is_reached_only_without_it(train, tmp_path)
 # ------------------------------------------------------------------------------------------------ bad input
 
 
-def fails(*arguments: str, **options) -> str:
+def fails(*arguments: str, code: int | None = None, **options) -> str:
     """Runs the script, which must fail without a traceback; returns what it said."""
     done = subprocess.run([sys.executable, str(SCRIPT), *arguments], capture_output=True, text=True, check=False, **options)
     assert done.returncode not in (0, -9), done.stdout
+    assert code in (None, done.returncode)
     assert "Traceback" not in done.stderr, done.stderr
     return done.stderr
 
@@ -537,6 +551,8 @@ def fails(*arguments: str, **options) -> str:
         (["--prior", "Ant-v9"], "no prior named 'Ant-v9'"),
         (["--prior", "missing.py"], "missing.py"),
         (["--prior", "empty.py"], "policy"),
+        (["--prior", "Ant-v4"], "written for Ant-v4, Ant-v5, not for Hopper-v4; "),
+        (["--prior", "good.py"], "good failed (ValueError: the prior returned shape (1,), the action space has (3,)). Mend it"),
         (["--prior", "expert:empty.py"], "is no model.pt or agent.pt of these scripts"),
         (
             ["--env-id", "HalfCheetah-v4", "--prior", f"expert:{WALKER}"],
@@ -572,6 +588,24 @@ def test_user_mistakes_name_the_argument(td3_camel, tmp_path, monkeypatch, argum
 
 def test_a_user_mistake_ends_without_traceback(tmp_path):
     assert "--env-id Nonesuch-v4" in fails("--env-id", "Nonesuch-v4", cwd=tmp_path)
+
+
+def test_a_prior_that_raises_stops_the_run_before_it_begins(tmp_path):
+    (tmp_path / "broken.py").write_text("import math\n\ndef policy(obs):\n    return [math.log(obs[0] - 9.0)] * 3\n")
+    said = fails("--env-id", "Hopper-v4", "--prior", "broken.py", "--runs-dir", "runs", cwd=tmp_path, code=1)
+    assert said.startswith("td3_camel.py: error: --env-id Hopper-v4 --prior broken.py: broken failed (line 4: ValueError: ")
+    assert said.endswith(". Mend it, or train without one: --prior none\n")
+    assert said.count("\n") == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_the_trial_of_a_prior_is_not_filmed(td3_camel, tmp_path):
+    (tmp_path / "zero.py").write_text("def policy(obs):\n    return [0.0]\n")
+    args = td3_camel.Args(env_id="Pendulum-v1", prior=str(tmp_path / "zero.py"), eval_episodes=1)
+    env, _ = td3_camel.make_masked_env(args, tmp_path / "videos")
+    td3_camel.evaluate(env, lambda obs: np.zeros(1), args.seed, args.eval_episodes, "first")
+    env.close()
+    assert [path.name for path in (tmp_path / "videos").glob("*.mp4")] == ["first-episode-0.mp4"]
 
 
 def test_resume_refuses_other_arguments(train, td3_camel):

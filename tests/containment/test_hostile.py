@@ -48,18 +48,17 @@ def play(source: str, outside: dict[str, str]) -> None:
     for word, meaning in outside.items():
         source = source.replace(word, meaning)
     contained = ContainedPolicy(source)
-    faults = 0
+    faults = []
     for _ in range(4):
         try:
             answer = contained(np.ones(3))
         except PolicyFault as fault:
-            faults += 1
-            assert len(str(fault)) < 500
-            assert str(fault).isprintable()
+            faults.append(str(fault))
         else:
             assert isinstance(answer, np.ndarray | set)
             assert np.size(answer) < 2**22
     contained.close()
+    assert all(len(fault) < 500 and fault.isprintable() for fault in faults)
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -85,10 +84,8 @@ def test_bounded_in_time(name, outside, monkeypatch):
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_no_effect_while_the_code_is_read(name, outside):
-    play(
-        f"import numpy as np\nobs = np.ones(3)\ntry:\n    {HOSTILE[name]}\nexcept BaseException:\n    pass\ndef policy(obs):\n    return [5.0]",
-        outside,
-    )
+    attempt = f"try:\n    {HOSTILE[name]}\nexcept BaseException:\n    pass\n"
+    play(f"import numpy as np\nobs = np.ones(3)\n{attempt}def policy(obs):\n    return [5.0]", outside)
 
 
 def test_it_knows_nothing_of_the_environment(monkeypatch):

@@ -50,7 +50,7 @@ HARMLESS = {"memory of the permitted size", "numpy"}
 
 
 def locked(tmp_path, before="", after="", skipped=()):
-    """Runs LOCKED; returns whether the lock holds, what came of each attempt, and whether the process to be killed still lives."""
+    """Runs LOCKED; whether the lock holds, what came of each attempt, and whether the process to be killed still lives."""
     (tmp_path / "kept").write_text("")
     before = f"rng = np.random.default_rng(0)\nkept = open({str(tmp_path / 'kept')!r}, 'a', buffering=1)\n{before}"
     with subprocess.Popen(["sleep", "60"]) as victim:

@@ -1,8 +1,8 @@
 """CriticalFunction: what code may return, what is a fault, and that containment is that of every policy."""
 
 import copy
-import os
 import pickle
+import re
 
 import gymnasium as gym
 import numpy as np
@@ -11,8 +11,9 @@ from conftest import Echo, Turns
 from gymnasium.spaces import Box, Discrete, MultiBinary
 
 from llmwrappers import CriticalFunction, LLMActionOverride, PolicyRejected, vet_critical_function
+from llmwrappers.containment import policy as containment
+from llmwrappers.containment.lint import MAX_CHARACTERS
 
-posix = pytest.mark.skipif(os.name != "posix", reason="worker processes need POSIX")
 TWO = Box(-1.0, 1.0, (2,), np.float32)
 ONE = Box(-2.0, 2.0, (1,), np.float32)
 FOUR = Discrete(4, start=1)
@@ -48,15 +49,34 @@ def test_natural_ways_to_answer_are_understood(space, line, action, reward):
     assert space.contains(answer[0])
 
 
-@posix
-def test_in_a_process_it_answers_alike():
-    guidance = CriticalFunction(code("return obs[0] < 1, [9.0, obs[0]], obs[0]"), TWO, isolation="process")
-    action, reward = guidance(np.full(3, 0.5))
-    assert (action.tolist(), reward) == ([1, 0.5], 0.5)
-    assert guidance(np.ones(3)) is None
-    with pytest.warns(UserWarning, match="the reward must lie"):
-        assert guidance(np.full(3, -2.0)) is None
-    guidance.close()
+@pytest.fixture
+def impatient(monkeypatch):
+    """Waits for a second where it would wait for twelve."""
+    monkeypatch.setattr(containment, "SECONDS_TO_BEGIN", 0.5)
+    monkeypatch.setattr(containment, "SECONDS_A_MESSAGE", 0.5)
+
+
+def test_in_this_process_it_answers_alike():
+    source = "import os\n" + code("return obs[0] < 1, [9.0, obs[0]], obs[0] + 0 * os.getpid()")
+    with pytest.raises(PolicyRejected, match="line 1: import of os, which a policy cannot use"):
+        CriticalFunction(source, TWO)
+    for guidance in (CriticalFunction(source, TWO, is_trusted=True), CriticalFunction(source.replace("os.getpid()", "1"), TWO)):
+        action, reward = guidance(np.full(3, 0.5))
+        assert (action.tolist(), reward) == ([1, 0.5], 0.5)
+        assert guidance(np.ones(3)) is None
+        with pytest.warns(UserWarning, match="the reward must lie"):
+            assert guidance(np.full(3, -2.0)) is None
+        guidance.close()
+
+
+def test_state_lives_for_an_episode():
+    source = "n = 0\n\ndef critical(obs):\n    global n\n    n += 1\n    return n > 2, [0.0, 0.0], 0.1 * n\n"
+    for is_trusted in (False, True):
+        env = LLMActionOverride(Echo(steps=4), CriticalFunction(source, TWO, is_trusted))
+        for _ in range(2):
+            env.reset(seed=0)
+            infos = [env.step(np.ones(2, np.float32))[4] for _ in range(4)]
+            assert [info["action_overridden"] for info in infos] == [False, False, True, True]
 
 
 @pytest.mark.parametrize("line", ["False, None, 0.0", "False, None, None", "obs[0] > 1, [0.0, 0.0], 7", "0, 0, 0"])
@@ -79,7 +99,10 @@ FAULTS = {
     "no tuple": ("return True", TWO, "line 4|TypeError: cannot unpack"),
     "raises": ("return True, [0.0, 1.0], obs[7]", TWO, "line 4: IndexError"),
     "short action": ("return True, [0.0], 0.5", TWO, "the action must have 2 numbers"),
-    "no action": ("return True, None, 0.5", TWO, "something else than real numbers"),
+    "no action": ("return True, None, 0.5", TWO, "the action must have 2 numbers"),
+    "words": ("return True, ['up', 'down'], 0.5", TWO, "that is no number and no array of numbers"),
+    "memory": ("return True, np.zeros((10**6, 10**6)), 0.5", TWO, "line 4: .*MemoryError"),
+    "a file": ("return True, [0.0, 1.0], len(open('/etc/passwd').read())", TWO, "line 4: PermissionError"),
     "NaN in the action": ("return True, [0.0, np.nan], 0.5", TWO, "nan"),
     "NaN reward": ("return True, [0.0, 1.0], np.nan", TWO, r"the reward must lie in \[-1, 1\]"),
     "large reward": ("return True, [0.0, 1.0], 1.5", TWO, r"the reward must lie in \[-1, 1\]"),
@@ -89,10 +112,13 @@ FAULTS = {
     "beyond": ("return True, 5, 0.5", FOUR, "the action must be an integer from 1 to 4"),
     "no integer": ("return True, 1.5, 0.5", FOUR, "the action must be an integer from 1 to 4"),
     "NaN for an integer": ("return True, np.nan, 0.5", FOUR, ""),
-    "endless": ("return True, [sum(1 for a in range(9999) for b in range(9999)), 0], 0", TWO, "work"),
+    "endless": ("return True, [sum(0 for a in iter(int, 1)), 0], 0", TWO, "no answer from the policy's process in time"),
+    "the end": ("raise SystemExit", TWO, "line 4: SystemExit"),
+    "recursion": ("return critical(obs)", TWO, "line 4: RecursionError"),
 }
 
 
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize(("line", "space", "message"), FAULTS.values(), ids=FAULTS)
 def test_a_fault_is_counted_and_warned_of_once(line, space, message):
     guidance = CriticalFunction(code(line), space)
@@ -124,21 +150,14 @@ def test_after_ten_faults_in_a_row_it_is_given_up():
 
 
 REFUSED = {
-    "import": ("import os\n" + code("return True, [0.0, 1.0], 1.0"), "line 1: import of 'os'"),
-    "open": (code("x = 1", "open('x')", "return True, [0.0, 1.0], 1.0"), "line 5: .*'open'"),
-    "dunder": (code("return obs.__class__"), "line 4: .*__class__"),
-    "while": (code("while True:", "    pass"), "line 4: while"),
-    "recursion": (code("return critical(obs)"), "line 3: 'critical' calls itself"),
+    "import": ("import os\n" + code("return True, [os.getpid(), 1.0], 1.0"), "line 1: import of os"),
     "syntax": ("def critical(obs)\n    return 1", "line 1: SyntaxError"),
     "an open string": (code("return True, [0.0, 1.0], 1.0") + '"""', "line 5: SyntaxError"),
     "an open bracket": (code("return True, [0.0, 1.0], (1.0"), "line 4: SyntaxError"),
     "nothing": ("x = 1", "there is no function critical"),
     "policy": ("def policy(obs):\n    return obs\n\n" + code("return True, [0.0, 1.0], 1.0"), "line 1: .*define critical"),
-    "policy by call": (code("return policy(obs)"), "line 3: 'critical' calls itself|calls itself"),
-    "top level": (code("return True, [0.0, 1.0], 1.0") + "x = [1][2]", "line 5: its top level fails"),
-    "too long": ("#" * 100_000 + "\n" + code("return 1"), "characters"),
-    "too deep": (code("return " + "-" * 500 + "1"), "deep|parsed"),
-    "twice": (code("return 1") + code("return 2"), "'critical' is defined twice"),
+    "too long": ("#" * MAX_CHARACTERS + "\n" + code("return 1"), "characters"),
+    "too deep": (code("return " + "-" * 99_999 + "1"), "deep|parsed|nested"),
 }
 
 
@@ -164,16 +183,15 @@ def test_other_spaces_and_types_are_refused():
         CriticalFunction(code("return 1"), MultiBinary(2))
     with pytest.raises(TypeError, match="source must be a str"):
         CriticalFunction(None, TWO)
-    with pytest.raises(ValueError, match="isolation"):
-        CriticalFunction(code("return True, [0.0, 1.0], 1.0"), TWO, isolation="none")
 
 
-@posix
 def test_a_top_level_that_fails_in_a_process_is_a_fault():
-    guidance = CriticalFunction("N = 1 / 0\n" + code("return True, [0.0, N], 1.0"), TWO, isolation="process")
+    guidance = CriticalFunction("N = 1 / 0\n" + code("return True, [0.0, N], 1.0"), TWO)
     with pytest.warns(UserWarning, match="its top level fails: ZeroDivisionError"):
         assert guidance(np.zeros(1)) is None
     assert guidance.faults.total == 1
+    with pytest.raises(PolicyRejected, match="line 1: its top level fails: ZeroDivisionError"):
+        CriticalFunction("N = 1 / 0\n" + code("return True, [0.0, N], 1.0"), TWO, is_trusted=True)
 
 
 def test_a_truth_value_is_a_discrete_action_and_names_of_builtins_are_free():
@@ -197,12 +215,11 @@ def test_a_copy_of_one_that_was_given_up_is_given_up():
     assert again.faults.total == 10
 
 
-@posix
 class TestVet:
     def test_what_answers_everywhere_is_accepted(self):
         guidance = vet_critical_function(code("return obs[0] < 3, [0.5, obs[1]], -0.5"), Echo())
         assert guidance(np.zeros(3))[0].tolist() == [0.5, 0]
-        assert guidance.isolation == "inprocess"
+        assert not guidance.is_trusted
         assert vet_critical_function(code("return obs[0] > 0.5, 3, 1"), Turns())(np.ones(1)) == (3, 1)
 
     def test_it_leaves_the_environments_own_stream_of_actions_alone(self):
@@ -221,13 +238,16 @@ class TestVet:
             (code("return True, [0.5, 0.5], obs[9]"), "line 4: IndexError"),
             (code("return obs[0] == 3, [0.5, 0.5], 5"), "the reward must lie"),  # at real observations only
             (code("return obs.shape"), "in the probe"),
-            ("import os\n" + code("return 1"), "line 1: import"),
+            ("import os\n" + code("return os.sep"), "line 1: import"),
+            (code("x = 1", "return True, [0.5, 0.5], len(open('x'))"), "line 5: PermissionError"),
+            (code("while True:", "    pass"), "no answer from the policy's process in time"),
         ],
     )
+    @pytest.mark.usefixtures("impatient")
     def test_what_fails_is_refused_with_a_reason_in_its_own_lines(self, source, message):
         with pytest.raises(PolicyRejected, match=message) as refused:
             vet_critical_function(source, Echo())
-        assert "line 4" in str(refused.value) or "line 1" in str(refused.value) or "line" not in str(refused.value)
+        assert re.findall(r"line (\d+)", str(refused.value)) in ([], ["1"], ["4"], ["5"])
 
 
 # ------------------------------------------------------------------------------------------------------------ entries

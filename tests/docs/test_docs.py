@@ -129,7 +129,7 @@ def test_the_python_of_a_page_runs(page):
             assert namespace["info"]["mask_active"]
             assert namespace["info"]["prior_faults"] == 0
         if "def policy" in code:
-            assert len(namespace["policy"](np.array([1.0, 0.0, 0.5]))) == 1
+            assert np.size(namespace["policy"](np.array([1.0, 0.0, 0.5]))) == 1
         if "executed = " in code:
             assert namespace["executed"].shape == (4, 1)
         if "def make_env" in code:

@@ -145,13 +145,14 @@ class TestProbe:
         assert choice.verdict == ("No candidate could be used: 2 rejected, 1 faulted; candidate 1 rejected: line 3: imports os")
 
     def test_a_discrete_space(self):
-        """The reward is the action, 0 to 3; the third does not say which actions are allowed."""
-        policies = [lambda obs: {0, 1}, lambda obs: {2, 3}, lambda obs: 3]
+        """The reward is the action, 0 to 3; the third answers with an action that there is not."""
+        policies = [lambda obs: {0, 1}, lambda obs: {2, 3}, lambda obs: 4, lambda obs: 2]
         made = [Candidate(n, f"# {n}", Path(f"policy-{n}.py"), policy) for n, policy in enumerate(policies, 1)]
         choice = choose_candidate("llmwrappers-tests/Turns-v0", made, select="probe", episodes=20, log=quiet)
         assert choice.candidate == 2
         assert choice.outcomes[1] == "no better than random actions"
-        assert choice.outcomes[3].startswith("faulted in 100 of 100 steps: ValueError: the prior returned 3")
+        assert choice.outcomes[3].startswith("faulted in 100 of 100 steps: ValueError: the prior answered with action 4, which")
+        assert choice.measurements[4].returns == [10.0] * 20
 
     def test_a_choice_survives_json(self, candidates):
         choice = choose_candidate("Pendulum-v1", candidates(SWING_UP, FAULTY), select="probe", episodes=2, log=quiet)
@@ -358,8 +359,12 @@ def test_real_training_runs_are_read_and_not_repeated(candidates, tmp_path, monk
         assert run.verdict.startswith(f"{TESTED} policy-1: ") == (run.candidate == 1)
     assert choice.candidate == 1
 
-    monkeypatch.setattr("subprocess.Popen", lambda *_: pytest.fail("it has been trained already"))
-    assert choose_candidate("CartPole-v1", candidates(BALANCE), **options, log=quiet).runs == choice.runs
+    def nothing_is_left(commands, jobs, log, steps, later):
+        assert commands == {}
+        return {}
+
+    again = choose_candidate("CartPole-v1", candidates(BALANCE), **options, execute=nothing_is_left, log=quiet)
+    assert again.runs == choice.runs
 
 
 @pytest.mark.slow

@@ -496,7 +496,7 @@ class TestCode:
         return main(["--trajectories", "trajectories.npz", "--ask", "code", *OPTIONS, *arguments])
 
     def test_one_reply_becomes_code_that_may_speak_everywhere(self, saved, monkeypatch, capsys):
-        broken = CODE.replace(SOURCE, "import os\n" + SOURCE)
+        broken = CODE.replace(SOURCE, "import os\nHERE = os.getcwd()\n" + SOURCE)
         backend = Scripted(broken, CODE.replace(SOURCE, self.ALWAYS))
         (saved.parent / "agent.pt").touch()
         assert self.run(monkeypatch, backend, "--output", "out") == 0
@@ -507,7 +507,7 @@ class TestCode:
             "reply-function.md",
             "reply-function-retry-1.md",
         ]
-        assert "only numpy and math are allowed" in backend.prompts[1]
+        assert "line 1: import of os, which a policy cannot use; it may import numpy, math, " in backend.prompts[1]
         assert not list(folder.glob("table*"))
         use = "use it: python cleanrl_scripts/ppo_ultra.py --env-id Pendulum-v1 --agent agent.pt --arm a --guidance code "
         assert f"{use}--critical-states out" in capsys.readouterr().out

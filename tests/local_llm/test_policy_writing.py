@@ -46,13 +46,15 @@ def test_rewards_add_up_to_the_normalized_gain_over_random_actions(env):
     [
         ("", "no python code"),
         ("I would rather not.", "code"),
-        ("import os\ndef policy(obs):\n    return [os.getpid()]", "import of 'os'"),
-        ("def policy(obs):\n    return obs", "shape (3,), not (1,)"),
-        ("```python\ndef policy(obs):\n    while True:\n        pass\n```", "while loops are not allowed"),
+        ("import os\ndef policy(obs):\n    return [os.getpid()]", "import of os, which a policy cannot use"),
+        ("def policy(obs):\n    return obs", "returned shape (3,), the action space has (1,)"),
+        ("def policy(obs):\n    return [len(open('/etc/passwd').read())]", "it fails in the probe: line 2: PermissionError"),
+        ("```python\ndef policy(obs):\n    while True:\n        pass\n```", "no answer from the policy's process in time"),
         ("\U0001f600" * 10, "code"),
     ],
 )
-def test_a_refusal_is_the_observation_and_earns_nothing(env, action, reason):
+def test_a_refusal_is_the_observation_and_earns_nothing(env, monkeypatch, action, reason):
+    monkeypatch.setattr("llmwrappers.containment.policy.SECONDS_TO_BEGIN", 0.5)
     env.reset(seed=0)
     report, reward, terminated, _, info = env.step(action)
     assert reason.lower() in report.lower()

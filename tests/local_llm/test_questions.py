@@ -138,7 +138,7 @@ def test_the_same_question_asks_for_another_reply(trajectories, env, tmp_path):
 @pytest.mark.parametrize(
     ("code", "reason"),
     [
-        ("import os\ndef critical(obs):\n    return True, [os.getpid()], 0.0", "line 1: import of 'os'"),
+        ("import os\ndef critical(obs):\n    return True, [os.getpid()], 0.0", "line 1: import of os, which"),
         ("def critical(obs):\n    return obs[0] > 0.9, [0.0, 1.0], 0.0", "the action must have 1 numbers"),
         ("def critical(obs):\n    return obs[0] > 0.9, [0.0], 2.0", r"the reward must lie in \[-1, 1\]"),
         ("def critical(obs):\n    return obs[0] > 5.0, [0.0], 0.0", "it is true in 0.00% of the agent's steps"),
@@ -157,13 +157,13 @@ def test_code_is_refused_and_the_reason_goes_back(trajectories, env, tmp_path, c
 
 
 def test_without_code_the_table_stands(trajectories, env, tmp_path, capsys):
-    bad = "```python\nimport os\ndef critical(obs):\n    return True, [0.0], 0.0\n```"
+    bad = "```python\nimport os\ndef critical(obs):\n    return True, [os.getpid()], 0.0\n```"
     table, _ = find(trajectories, env, tmp_path, STATES, ACTIONS, REWARDS, bad, bad, bad)
     assert len(CriticalStates.load(tmp_path / "table.json")) == len(table) == 3
     assert not (tmp_path / "critical.py").exists()
-    assert "import of 'os'" in facts(tmp_path)["code"]["refused"]
+    assert "import of os, which a policy cannot use" in facts(tmp_path)["code"]["refused"]
     assert len(facts(tmp_path)["exchanges"]) == 6
-    assert "code: none, the table stands without it: line 1: import of 'os'" in capsys.readouterr().out
+    assert "code: none, the table stands without it: line 1: import of os" in capsys.readouterr().out
 
 
 def test_a_model_that_fails_at_the_code_leaves_a_table(trajectories, env, tmp_path):

@@ -12,7 +12,7 @@ from conftest import ROOT
 from gymnasium.spaces import Box
 
 from llmwrappers import LLMActionMask
-from llmwrappers.sandbox.generated_policy import PolicyRejected, check_policy
+from llmwrappers.containment.lint import MODULES
 from local_llm import facts, render
 from local_llm.facts import FactsDoNotFit, FactsError, MissingFact
 from local_llm.render import fill, main, render_prompt
@@ -86,23 +86,23 @@ def test_the_half_width_is_the_masks():
     assert inspect.signature(LLMActionMask).parameters["radius"].default == render.RADIUS
 
 
-PROGRAMS = {
-    "while": "while obs[0] > 0:\n        pass",
-    "try": "try:\n        x = 1\n    except ValueError:\n        x = 2",
-    "with": "with obs:\n        x = 1",
-    "global": "global x\n    x = 1",
-    "classes": "class A:\n        pass",
-    "decorators": "@np.sin\n    def f(x):\n        return x",
-    "recursion": "policy(obs)",
-    "printing": "print(obs)",
-}
+def test_what_the_code_may_do_is_what_the_process_lets_it():
+    rules = render_prompt("CartPole-v1").split("# Rules for the code\n")[1]
+    (modules,) = re.findall(r"^- You may import (.*); nothing else is there\.$", rules, re.MULTILINE)
+    assert modules.split(", ") == [name for name in MODULES if name != "__future__"]
+    assert "- A call may take 20 ms.\n" in rules
+    assert "`policy(obs)` may keep state" in rules
+    assert "Not allowed" not in rules
 
 
-def test_what_the_prompt_does_not_allow_is_what_the_check_refuses():
-    assert re.findall(r"\w+", render.NOT_ALLOWED) == list(PROGRAMS)
-    for program in PROGRAMS.values():
-        with pytest.raises(PolicyRejected):
-            check_policy(f"import numpy as np\ndef policy(obs):\n    {program}\n    return [0.0]\n")
+def test_the_prompts_that_have_recorded_replies_keep_their_rules():
+    rules = render_prompt("Pendulum-v1").split("# Rules for the code\n")[1]
+    assert "- Only `import numpy as np` and `import math` are allowed.\n" in rules
+    assert "is a pure function of `obs`: no global state" in rules
+    assert f"- The code is checked before it runs. Not allowed: {render.NOT_ALLOWED}.\n" in rules
+    assert "Not allowed" not in render_prompt("Hopper-v4")
+    assert "may keep state" not in rules
+    assert " ms." not in rules
 
 
 def test_an_environment_without_facts_is_described_by_its_documentation_and_its_spaces():
@@ -112,6 +112,10 @@ def test_an_environment_without_facts_is_described_by_its_documentation_and_its_
     assert "- Each entry of the observation lies in its own interval (low [-4.8, -inf, -0.418879, -inf], high [4.8," in prompt
     assert "\n- An episode lasts at most 500 steps.\n" in prompt
     assert "It must collect as much reward as possible" in prompt
+    assert "returns the action to take, or which of the 2 actions are allowed." in prompt
+    assert (
+        "- Return an integer from 0 to 1, the action; or a set of those that are allowed; or a numpy array of shape" in prompt
+    )
     assert "of shape (2,) of 0 and 1: which actions are allowed" in prompt
     assert "clipped to" not in prompt
     assert "half-width" not in prompt
@@ -179,19 +183,6 @@ def test_a_flattened_dict_tells_where_each_key_lies():
     ) in prompt
 
 
-def test_the_limit_of_the_sandbox_is_stated_where_the_observation_is_an_image():
-    assert "may have more elements than the observation, 100800. Work on whole arrays" in render_prompt("ALE/Breakout-v5")
-    assert "elements than the observation" not in render_prompt("CartPole-v1")
-
-
-def test_the_work_of_a_call_is_stated():
-    """A reply to PushT's prompt that planned too far ahead was refused for what it could not know."""
-    assert "may be some 100000 operations in all, and fewer, in proportion, once arrays have more than 256" in render_prompt(
-        "CartPole-v1"
-    )
-    assert "operations in all" not in render_prompt("ALE/Breakout-v5")
-
-
 def test_an_older_version_is_documented_by_the_newest_one():
     prompt = render_prompt("Reacher-v4")
     assert "## Observation Space" in prompt
@@ -232,7 +223,7 @@ def test_arguments_that_change_the_spaces_are_refused_where_there_are_facts(env_
 def test_a_missing_fact_names_the_file_and_the_key(facts_folder):
     path = facts_folder / "Pendulum-v1.toml"
     text = path.read_text()
-    for key in ("goal", "reason", "expertise", "without_memory", "episode_steps", "serves"):
+    for key in ("goal", "reason", "expertise", "episode_steps", "serves"):
         path.write_text(re.sub(rf"^{key} = .*\n", "", text, flags=re.MULTILINE))
         with pytest.raises(MissingFact, match=rf"Pendulum-v1.toml lacks the key '{key}'"):
             render_prompt("Pendulum-v1")

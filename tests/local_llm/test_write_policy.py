@@ -162,7 +162,7 @@ class TestCandidates:
         assert len(backend.asked) == 5
         first_retry = [message["content"] for message in backend.asked[2]]
         assert first_retry[:2] == [PROMPT, fenced(HOSTILE)]
-        assert "line 1: import of 'os'" in first_retry[2]
+        assert "line 1: import of os, which a policy cannot use" in first_retry[2]
 
     def test_at_most_two_retries_and_every_reply_is_kept(self, output, monkeypatch, capsys):
         replies = [fenced(HOSTILE), "No code.", fenced(SHAPE)]
@@ -171,7 +171,7 @@ class TestCandidates:
         assert (output / "report.html").exists()
         assert [(output / name).read_text() for name in ("reply-1.md", "reply-1-retry-1.md", "reply-1-retry-2.md")] == replies
         facts = read(output / "provenance.json")
-        assert "shape (3,), not (1,)" in facts["candidates"]["1"]["rejected"]
+        assert "the prior returned shape (3,), the action space has (1,)" in facts["candidates"]["1"]["rejected"]
         assert facts["default"]["candidate"] is None
         assert "No candidate could be used" in facts["default"]["measured"]
         assert not (output / "policy-1.py").exists()
@@ -266,8 +266,11 @@ def test_a_policy_of_a_dict_observation_is_vetted_measured_and_chosen(tmp_path, 
     assert main(["--env-id", "llmwrappers-tests/DictOneStep-v0", *options]) == 0
     assert "`obs['position']`" in backend.asked[0][0]["content"]
     assert read(tmp_path / "prior" / "choice.json")["candidate"] == 1
-    for isolation in ("inprocess", "process"):
-        env = LLMActionMask(gym.make("llmwrappers-tests/DictOneStep-v0"), "prior", radius=0.1, isolation=isolation)
+    spaces = {"observation": {"goal": {"shape": [2]}, "position": {"shape": [1]}}}
+    spaces["action"] = {"shape": [1], "low": -1.0, "high": 1.0}
+    assert read(tmp_path / "prior" / "provenance.json")["spaces"] == {"llmwrappers-tests/DictOneStep-v0": spaces}
+    for prior in ("prior", "trusted:prior/policy-1.py"):
+        env = LLMActionMask(gym.make("llmwrappers-tests/DictOneStep-v0"), prior, radius=0.1)
         info = env.reset(seed=0)[1]
         assert (info["prior_faults"], float(info["action_low"][0])) == (0, pytest.approx(0.7))
         env.close()
@@ -297,6 +300,12 @@ def two_rewards():
     return gym.wrappers.TransformReward(gym.make("llmwrappers-tests/OneStep-v0"), lambda reward: np.array([reward, 1.0]))
 
 
+def wordy():
+    env, space = gym.make("llmwrappers-tests/OneStep-v0"), gym.spaces.Text(5)
+    return gym.wrappers.TransformObservation(env, lambda observation: "push", space)
+
+
+gym.register("llmwrappers-tests/Wordy-v0", entry_point=wordy, disable_env_checker=True)
 gym.register("llmwrappers-tests/Photograph-v0", entry_point=photograph, disable_env_checker=True)
 gym.register("llmwrappers-tests/TwoRewards-v0", entry_point=two_rewards, disable_env_checker=True)
 
@@ -328,8 +337,8 @@ class TestBadInput:
             (["--env-id", "Pendulum-v1", "--replay", "missing"], "--replay: no folder missing"),
             (["--env-id", "Pendulum-v1", "--replay", str(SHIPPED), "--output", str(SHIPPED)], "is where the recorded"),
             (
-                ["--env-id", "Blackjack-v1", "--prompt", "missing.txt", "--replay"],
-                "observations that are arrays or a Dict of arrays, got Tuple",
+                ["--env-id", "llmwrappers-tests/Wordy-v0", "--prompt", "missing.txt", "--replay"],
+                "observations that are arrays or a Dict of arrays, got Text",
             ),
             (["--env-id", "Pendulum-v1", "--replay", str(SHIPPED)], "prompt"),
             (["--env-id", "Pendulum-v1", "--model", "no/such/model"], "no/such/model"),

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,9 +16,12 @@ from conftest import Echo, OneStep, Turns
 
 import llmwrappers.priors
 from llmwrappers import PolicyFault, PolicyRejected
+from llmwrappers.containment.policy import ContainedPolicy
+from llmwrappers.containment.program import Program
 from llmwrappers.making import make
 from llmwrappers.priors import load_candidates, load_prior, shipped_priors
 from llmwrappers.priors.__main__ import main
+from llmwrappers.priors.contract import PriorObject, begin_episode
 from llmwrappers.priors.measurement import RULE, Measurement, choose, measure, play, random_actions, steadiness
 
 FOLDERS = sorted(path.parent for path in llmwrappers.priors.SHIPPED.glob("*/provenance.json"))
@@ -142,18 +146,32 @@ class TestLoadPrior:
         assert load_prior("Ant-v5", candidate=3).source == (folder / "policy-3.py").read_text("utf-8")
         assert load_prior("Ant-v5", candidate=4).source == (folder / "policy-4.py").read_text("utf-8")
 
-    @pytest.mark.parametrize("isolation", ["inprocess", "process"])
-    def test_a_path_as_string_or_path_object(self, tmp_path, isolation):
+    def test_a_path_as_string_or_path_object(self, tmp_path):
         path = self.write(tmp_path, "def policy(obs):\n    return 2 * obs\n")
         for prior in (path, str(path)):
-            policy = load_prior(prior, isolation=isolation, action_dim=1)
-            assert policy([3]).tolist() == [6.0]
+            assert load_prior(prior)([3]).tolist() == [6.0]
 
-    def test_a_trusted_file_may_do_anything(self, tmp_path):
+    def test_a_trusted_file_may_do_anything_and_another_only_compute(self, tmp_path):
         path = self.write(tmp_path, "import os\n\ndef policy(obs):\n    return [os.getpid()]\n")
-        with pytest.raises(PolicyRejected, match=r"line 1: import of 'os'.*'trusted:.*my_policy.py' executes it as it is"):
+        with pytest.raises(PolicyRejected, match=r"line 1: import of os, .*'trusted:.*my_policy.py' plays code of your own"):
             load_prior(path)
         assert load_prior(f"trusted:{path}")(0) == [os.getpid()]
+        path = self.write(tmp_path, f"import numpy\n\ndef policy(obs):\n    return numpy.fromfile({str(path)!r}, 'u1')\n")
+        assert bytes(load_prior(f"trusted:{path}")(0)) == path.read_bytes()
+        with pytest.raises(PolicyFault, match="line 4: PermissionError"):
+            load_prior(path)(0)
+
+    def test_what_is_shipped_plays_here_and_a_copy_that_has_changed_in_a_process(self, tmp_path, monkeypatch):
+        shipped = llmwrappers.priors.SHIPPED / "Pendulum-v1"
+        assert isinstance(load_prior(shipped), Program)
+        copied = shutil.copytree(shipped, tmp_path / "Pendulum-v1")
+        assert isinstance(load_prior(copied), ContainedPolicy)
+        monkeypatch.setattr(llmwrappers.priors, "SHIPPED", tmp_path)
+        assert isinstance(load_prior("Pendulum-v1", candidate=2), Program)
+        with open(copied / "policy-2.py", "a") as file:
+            file.write("# changed\n")
+        assert isinstance(load_prior("Pendulum-v1", candidate=2), ContainedPolicy)
+        assert isinstance(load_prior("Pendulum-v1", candidate=3), Program)
 
     def test_a_callable_is_returned_as_it_is(self):
         def policy(obs):
@@ -161,16 +179,25 @@ class TestLoadPrior:
 
         assert load_prior(policy) is policy
 
-    def test_loads_share_no_state(self, tmp_path):
+    def test_a_class_or_an_object_with_act_is_made_callable(self):
+        class Pusher:
+            def act(self, obs):
+                return [obs + 1]
+
+        for prior in (Pusher, Pusher()):
+            assert load_prior(prior)(2) == [3]
+
+    def test_loads_share_no_state_which_lives_for_an_episode(self, tmp_path):
         path = self.write(tmp_path, "calls = []\ndef policy(obs):\n    calls.append(obs)\n    return [len(calls)]\n")
-        first, second = load_prior(f"trusted:{path}"), load_prior(f"trusted:{path}")
-        assert [first(0), first(0), second(0)] == [[1], [2], [1]]
-        with pytest.raises(PolicyFault, match="a policy keeps no state between calls"):
-            load_prior(path)(0)
+        for prior in (f"trusted:{path}", path):
+            first, second = load_prior(prior), load_prior(prior)
+            assert [float(answer[0]) for answer in (first(0), first(0), second(0))] == [1, 2, 1]
+            begin_episode(first)
+            assert [float(answer[0]) for answer in (first(0), second(0))] == [1, 2]
 
     def test_a_trusted_file_does_not_run_as_main(self, tmp_path):
         path = self.write(tmp_path, "def policy(obs):\n    return __name__, __file__\n")
-        assert load_prior(f"trusted:{path}")(0) == ("my_policy", str(path))
+        assert load_prior(f"trusted:{path}")(0) == ("llmwrappers_policy", str(path))
 
     def test_unknown_name(self):
         with pytest.raises(ValueError, match=r"no prior named 'Antt-v4'.*shipped ones are Ant-v4, Ant-v5, BipedalWalker-v3"):
@@ -184,21 +211,11 @@ class TestLoadPrior:
 
     def test_candidate_with_a_path_or_a_callable(self, tmp_path):
         path = self.write(tmp_path, "def policy(obs):\n    return obs\n")
-        for prior in (str(path), path, len):
+        for prior in (str(path), path, len, "Antt-v4"):
             with pytest.raises(
                 ValueError, match=r"candidate chooses among the policies of a shipped prior.*got candidate=2 with"
             ):
                 load_prior(prior, candidate=2)
-        with pytest.raises(ValueError, match="no prior named 'Antt-v4'"):
-            load_prior("Antt-v4", candidate=2)
-
-    def test_a_process_is_for_code_that_is_checked(self, tmp_path):
-        path = self.write(tmp_path, "def policy(obs):\n    return obs\n")
-        for prior in (f"trusted:{path}", len):
-            with pytest.raises(ValueError, match="isolation='process' is for code from a name or a file that is checked"):
-                load_prior(prior, isolation="process", action_dim=1)
-        with pytest.raises(ValueError, match="isolation must be 'inprocess' or 'process', got 'none'"):
-            load_prior(len, isolation="none")
 
     @pytest.mark.parametrize("provenance", ["{}", "[1]", "{", '{"candidates": {}, "default": 1}'])
     def test_a_provenance_that_names_no_candidates(self, tmp_path, provenance):
@@ -213,21 +230,41 @@ class TestLoadPrior:
                 load_prior(prior)
 
     @pytest.mark.parametrize(
-        ("source", "message", "cause"),
+        ("source", "trusted", "contained"),
         [
-            ("def policy(obs)\n", "cannot execute .*my_policy.py': SyntaxError", SyntaxError),
-            ("1 / 0\n", "cannot execute .*my_policy.py': ZeroDivisionError: division by zero", ZeroDivisionError),
-            ("import a_module_that_is_missing\n", "cannot execute .*my_policy.py': ModuleNotFoundError", ImportError),
-            ("def act(obs):\n    return obs\n", r"must define a function policy\(obs\), found no policy", None),
-            ("policy = 3\n", r"must define a function policy\(obs\), found policy = 3", None),
+            ("def policy(obs)\n", "line 1: SyntaxError: expected ':' .*my_policy.py'", "line 1: SyntaxError.*my_policy"),
+            (
+                "def policy(obs): pass\n1 / 0\n",
+                "line 2: its top level fails: ZeroDivisionError: division by zero .*my_policy.py'",
+                "line 2: its top level fails: ZeroDivisionError: division by zero",
+            ),
+            (
+                "import a_module\ndef policy(obs):\n    a_module.x\n",
+                "line 1: its top level fails: ModuleNotFoundError",
+                "line 1: import of a_module, which a policy cannot use",
+            ),
+            (
+                "def act(obs):\n    return obs\n",
+                r"must define policy\(obs\), or a class Policy .*; found neither",
+                "it defines no policy and no Policy at its top level .*my_policy",
+            ),
+            ("policy = 3\n", r"must define policy\(obs\), or a class Policy with __call__ or act; found 3", "; found 3"),
         ],
     )
-    def test_unusable_file(self, tmp_path, source, message, cause):
+    def test_unusable_file(self, tmp_path, source, trusted, contained):
         path = self.write(tmp_path, source)
-        with pytest.raises(ValueError, match=message) as caught:
+        with pytest.raises(PolicyRejected, match=trusted):
             load_prior(f"trusted:{path}")
-        assert isinstance(caught.value.__cause__, cause or type(None))
-        with pytest.raises(PolicyRejected, match=r"my_policy\.py"):
+        with pytest.raises((PolicyRejected, PolicyFault), match=contained):
+            load_prior(path)(np.zeros(1))  # its top level is executed at the first call
+
+    def test_the_names_of_a_file_that_is_refused(self, tmp_path):
+        path = self.write(tmp_path, "import os\ndef policy(obs):\n    return os.sep\n")
+        with pytest.raises(PolicyRejected, match=r"my_policy\.py") as caught:
+            load_prior(path)
+        assert caught.value.line == 1
+        path.write_bytes(b"\xff")
+        with pytest.raises(PolicyRejected, match=r"my_policy\.py' is not text in UTF-8"):
             load_prior(path)
 
     @pytest.mark.parametrize("prior", [None, 3, ["Ant-v4"]])
@@ -242,7 +279,7 @@ def test_all_candidates_of_a_name_and_of_a_folder(tmp_path):
     (tmp_path / "left.py").write_text("def policy(obs):\n    return [-1.0]\n")
     (tmp_path / "right.py").write_text("def policy(obs):\n    return [1.0]\n")
     assert list(load_candidates(tmp_path)) == ["left", "right"]
-    (tmp_path / "evil.py").write_text("import os\n\n\ndef policy(obs):\n    return [1.0]\n")
+    (tmp_path / "evil.py").write_text("import os\n\n\ndef policy(obs):\n    return [os.getpid()]\n")
     with pytest.warns(UserWarning, match=r"left out: .*evil\.py"):
         assert list(load_candidates(tmp_path)) == ["left", "right"]
 
@@ -280,7 +317,7 @@ class TestMeasure:
             (lambda obs: 1 / 0, "ZeroDivisionError: division by zero"),
             (lambda obs: np.zeros(2), r"ValueError: the prior returned shape (2,), the action space has (1,)"),
             (lambda obs: np.array([np.nan]), "ValueError: the prior returned [nan]"),
-            (lambda obs: None, "ValueError: the prior returned shape (), the action space has (1,)"),
+            (lambda obs: None, "TypeError: the prior returned None; the action space takes numbers of shape (1,)"),
         ],
     )
     def test_faults_are_counted_and_named(self, policy, message):
@@ -335,7 +372,38 @@ class TestMeasure:
         assert measurement.chatter == np.mean(np.diff(first) != 0)
         assert (measurement.saturation, measurement.faults) == (None, 0)
 
-    @pytest.mark.parametrize("answer", [np.zeros(4, dtype=bool), {1, 9}, 2, np.zeros(3, dtype=bool)])
+    def test_a_policy_that_keeps_state_begins_anew_at_every_episode(self):
+        class Counter:
+            calls = 0
+
+            def act(self, obs):
+                self.calls += 1
+                return [self.calls / 10]
+
+        first, again = ([step.action[0] for step in play(Echo(shape=(1,)), PriorObject(Counter), seed=s)] for s in (0, 1))
+        assert first == again == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
+
+    def test_a_reset_that_fails_is_a_fault_of_the_first_step(self):
+        def policy(obs):
+            return [0.0]
+
+        policy.reset = lambda: 1 / 0
+        measurement = measure(Echo(shape=(1,)), policy, episodes=2, seed=0)
+        assert (measurement.faults, measurement.first_fault) == (2, "ZeroDivisionError: division by zero")
+
+    def test_a_fault_names_the_line_of_a_file(self, tmp_path):
+        path = tmp_path / "broken.py"
+        path.write_text("import math\n\ndef policy(obs):\n    return [math.log(-1.0)]\n")
+        for prior in (path, f"trusted:{path}"):
+            assert measure(Echo(shape=(1,)), load_prior(prior), 1, 0).first_fault.startswith("line 4: ValueError: ")
+
+    @pytest.mark.parametrize("answer", [2, True, np.int64(2), 2.0, {2}, [0, 0, 1, 0]])
+    def test_on_a_discrete_space_an_action_may_be_answered(self, answer):
+        steps = list(play(Turns(n=4, steps=30), lambda obs: answer, seed=0))
+        assert {step.action for step in steps} == {1 if answer is True else 2}
+        assert not any(step.fault for step in steps)
+
+    @pytest.mark.parametrize("answer", [np.zeros(4, dtype=bool), {1, 9}, 4, -1, 2.5, np.zeros(3, dtype=bool)])
     def test_on_a_discrete_space_what_no_mask_can_use_is_a_fault(self, answer):
         measurement = measure(Turns(n=4, steps=30), lambda obs: answer, episodes=1, seed=0)
         assert measurement.faults == 30

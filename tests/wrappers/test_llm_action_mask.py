@@ -1,6 +1,5 @@
 """LLMActionMask, seen from outside, from the environment below it and from the prior."""
 
-import os
 import pickle
 
 import ale_py
@@ -168,6 +167,12 @@ class TestMapping:
         with pytest.raises(ValueError, match="action must hold no NaN, got"):
             masked.step(action)
         assert not env.received
+
+    @pytest.mark.parametrize("answer", [0.5, np.float32(0.5), [0.5], np.array(0.5), [[0.5]]])
+    def test_a_number_is_an_action_of_one_number(self, answer):
+        masked = LLMActionMask(Recorder(Box(-2.0, 2.0, (1,))), Prior(answer), radius=0.25)
+        _, info = masked.reset()
+        assert (info["action_low"].tolist(), info["action_high"].tolist(), info["prior_faults"]) == ([0.0], [1.0], 0)
 
     def test_bounds_is_the_hook_for_another_rule(self):
         class UpperHalf(LLMActionMask):
@@ -421,18 +426,19 @@ class TestPriorInput:
         with pytest.raises(TypeError, match="wraps one environment, got SyncVectorEnv.*wrap each of those that it is made of"):
             LLMActionMask(envs, "Pendulum-v1")
 
-    @pytest.mark.skipif(os.name != "posix", reason="the process is locked by POSIX limits")
-    def test_a_process_needs_arrays_only_where_the_prior_looks(self, tmp_path):
+    def test_code_needs_arrays_only_where_it_looks(self, tmp_path):
         path, said = tmp_path / "policy.py", Telling()
-        said.observation_space = DictSpace(step=gym.spaces.Text(3))
+        said.observation_space, said.observation = gym.spaces.Text(5), "hello"
         path.write_text("def policy(obs):\n    return [obs[0] + obs[1]]")
-        with pytest.raises(ValueError, match=r"a prior_input that is one, got Dict\('step': Text"):
-            LLMActionMask(said, path, isolation="process")
-        masked = LLMActionMask(said, path, radius=0.125, isolation="process", prior_input="objects")
+        masked = LLMActionMask(said, path)
+        with pytest.warns(UserWarning, match="the prior failed .the observation holds text"):
+            masked.reset()
+        masked.close()
+        masked = LLMActionMask(said, path, radius=0.125, prior_input="objects")
         masked.reset()
         info = masked.step(np.zeros(1, np.float32))[4]
         assert (info["action_low"], info["action_high"], info["prior_faults"]) == (0.5, 0.75, 0)
-        masked._prior.close()
+        masked.close()
 
     def test_the_prior_balances_what_the_agent_does_not_see(self):
         masked = balanced(blind(pendulum()), radius=0.01, prior_input="simulator")
@@ -441,8 +447,9 @@ class TestPriorInput:
             _, _, terminated, _, info = masked.step(np.zeros(1, np.float32))
             assert (terminated, info["mask_active"], info["prior_faults"]) == (False, True, 0)
 
-    def test_closing_ends_the_process(self):
-        masked = LLMActionMask(gym.make("Hopper-v4"), "Hopper-v4", isolation="process")
+    def test_closing_ends_the_process(self, tmp_path):
+        (tmp_path / "policy.py").write_text("def policy(obs):\n    return obs[:3]")
+        masked = LLMActionMask(gym.make("Hopper-v4"), tmp_path / "policy.py")
         masked.reset(seed=0)
         worker = masked._prior._worker.process
         assert worker.poll() is None
@@ -539,28 +546,25 @@ class TestGate:
         assert gates != (np.random.default_rng(3).random(100) < 0.5).tolist()
 
 
-class TestPriorIsCalledOnlyWhereItCounts:
-    def test_once_for_each_observation_while_the_mask_is_certain(self):
-        prior = Prior(np.zeros(2))
-        run_gates(LLMActionMask(echo(), prior), 7)
-        assert prior.calls == 8
-
+class TestWhenThePriorIsAsked:
     @pytest.mark.parametrize("gate", ["step", "episode"])
-    def test_only_where_the_gate_is_open(self, gate):
+    @pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0])
+    def test_once_for_each_observation_also_while_the_gate_is_closed(self, gate, epsilon):
         prior = Prior(np.zeros(2))
-        masked = LLMActionMask(echo(), prior, mask_epsilon=0.5, gate=gate)
+        masked = LLMActionMask(echo(), prior, mask_epsilon=epsilon, gate=gate)
         gates = [run_gates(masked, 4, seed=seed) for seed in range(10)]
-        assert 0 < prior.calls < 50
-        assert prior.calls == np.sum(gates)
+        assert np.any(gates) or epsilon < 0.1
+        assert np.all(gates) == (epsilon == 1.0)
+        assert prior.calls == 50
 
     @pytest.mark.parametrize("gate", ["step", "episode"])
     def test_never_at_epsilon_0(self, gate):
         prior = Prior(np.zeros(2))
         masked = LLMActionMask(echo(), prior, mask_epsilon=0.0, gate=gate)
         assert not any(run_gates(masked, 20) + run_gates(masked, 20))
-        assert prior.calls == 0
+        assert (prior.calls, masked.prior_answer) == (0, None)
 
-    def test_never_once_it_is_switched_off(self):
+    def test_never_again_from_the_next_episode_on_once_it_is_switched_off(self):
         prior = Prior(np.zeros(2))
         masked = LLMActionMask(echo(), prior)
         run_gates(masked, 4)
@@ -568,14 +572,132 @@ class TestPriorIsCalledOnlyWhereItCounts:
         # Drawn at the observation before, the gate of the next action is what it was.
         assert masked.step(np.ones(2, np.float32))[4]["executed_action"].tolist() == pytest.approx([0.3, 0.3])
         assert masked.step(np.ones(2, np.float32))[4]["executed_action"].tolist() == [1.0, 1.0]
-        assert prior.calls == 5
+        assert prior.calls == 7
+        assert not any(run_gates(masked, 20))
+        assert prior.calls == 7
+
+    def test_in_an_episode_that_began_at_epsilon_0_from_where_it_rises(self):
+        prior = Prior(np.zeros(2))
+        masked = LLMActionMask(echo(), prior, mask_epsilon=0.0)
+        run_gates(masked, 4)
+        masked.mask_epsilon = 1.0
+        assert masked.step(np.zeros(2, np.float32))[4]["mask_active"]
+        assert prior.calls == 1
+
+    @pytest.mark.parametrize(("epsilon", "gate"), [(0.01, "step"), (0.01, "episode"), (1.0, "step")])
+    def test_what_it_said_is_kept_and_a_fault_is_not(self, epsilon, gate):
+        masked = LLMActionMask(echo(), Prior([9.0, 0.0], ValueError("broken"), "left"), mask_epsilon=epsilon, gate=gate)
+        assert masked.prior_answer is None
+        masked.reset(seed=1)
+        assert masked.prior_answer == [9.0, 0.0]
+        with pytest.warns(UserWarning, match="broken"):
+            masked.step(np.zeros(2, np.float32))
+        assert masked.prior_answer is None
+        assert masked.step(np.zeros(2, np.float32))[4]["prior_faults"] == 2
+        assert masked.prior_answer is None
+
+    def test_the_observation_comes_in_its_own_dtype(self, tmp_path):
+        path = tmp_path / "policy.py"
+        path.write_text("def policy(obs):\n    return [obs.dtype.itemsize / 10]\n")
+        for dtype, size in ((np.float32, 0.4), (np.float64, 0.8), (np.uint8, 0.1)):
+            for prior in (path, f"trusted:{path}"):
+                masked = LLMActionMask(Recorder(Box(-1.0, 1.0, (1,)), np.zeros(3, dtype)), prior)
+                masked.reset()
+                assert masked.prior_answer == pytest.approx([size])
+                masked.close()
+
+
+COUNTER = {
+    "globals": "n = 0\n\ndef policy(obs):\n    global n\n    n += 1\n    return n / 100, obs[0] / 100\n",
+    "reset": "n = [0]\n\ndef reset():\n    n[0] = 0\n\ndef policy(obs):\n    n[0] += 1\n    return n[0] / 100, obs[0] / 100\n",
+    "class": "class Policy:\n  n = 0\n  def act(self, obs):\n    self.n += 1\n    return self.n / 100, obs[0] / 100\n",
+}
+
+
+class Counter:
+    """Answers with how often it was asked, and at what."""
+
+    n = 0
+
+    def __call__(self, observation):
+        self.n += 1
+        return [self.n / 100, observation[0] / 100]
+
+
+class Resettable(Counter):
+    """An object, which would count on for ever."""
+
+    def reset(self):
+        self.n = 0
+
+
+def counters(tmp_path):
+    """Every form of a prior that counts its calls of an episode."""
+    for name, source in COUNTER.items():
+        (tmp_path / f"{name}.py").write_text(source)
+    files = [tmp_path / f"{name}.py" for name in COUNTER]
+    return [*files, *(f"trusted:{file}" for file in files), Counter, Resettable, Resettable()]
+
+
+class TestState:
+    """Echo observes the step: ``prior_answer`` tells how often the prior was asked in this episode, and at which step."""
+
+    @pytest.mark.parametrize("form", range(9))
+    @pytest.mark.parametrize("gate", ["step", "episode"])
+    def test_a_counter_is_asked_in_order_and_begins_anew_at_each_reset(self, tmp_path, form, gate):
+        masked = LLMActionMask(echo(), counters(tmp_path)[form], mask_epsilon=0.3, gate=gate)
+        gates = []
+        for steps in (7, 3, 7):
+            gates.append(masked.reset(seed=steps)[1]["mask_active"])
+            answers = [np.round(np.multiply(masked.prior_answer, 100)).tolist()]
+            for _ in range(steps):
+                gates.append(masked.step(np.zeros(2, np.float32))[4]["mask_active"])
+                answers.append(np.round(np.multiply(masked.prior_answer, 100)).tolist())
+            assert answers == [[n + 1, n] for n in range(steps + 1)]
+        assert set(gates) == {True, False}
+        masked.close()
+
+    @pytest.mark.parametrize("form", range(7))
+    def test_two_masks_around_the_same_file_or_class_each_have_their_own(self, tmp_path, form):
+        prior = counters(tmp_path)[form]
+        first, second = (LLMActionMask(echo(), prior) for _ in range(2))
+        said = []
+        for masked in (first, second):
+            masked.reset(seed=0)
+        for masked in (first, first, second, first, second):
+            masked.step(np.zeros(2, np.float32))
+            said.append(round(100 * masked.prior_answer[0]))
+        first.reset()
+        second.step(np.zeros(2, np.float32))
+        said += [round(100 * masked.prior_answer[0]) for masked in (first, second)]
+        assert said == [2, 3, 2, 4, 3, 1, 4]
+        for masked in (first, second):
+            masked.close()
+
+    def test_it_begins_anew_where_a_wrapper_below_begins_an_episode(self):
+        masked = LLMActionMask(gym.wrappers.Autoreset(echo(steps=2)), Counter)
+        masked.reset(seed=0)
+        said = []
+        for _ in range(6):
+            masked.step(np.zeros(2, np.float32))
+            said.append(round(100 * masked.prior_answer[0]))
+        assert said == [2, 3, 1, 2, 3, 1]
+
+    def test_a_reset_that_fails_is_a_fault(self):
+        class Broken(Counter):
+            def reset(self):
+                raise ValueError("no")
+
+        masked = LLMActionMask(echo(), Broken())
+        with pytest.warns(UserWarning, match="the prior failed .ValueError in its reset: no."):
+            assert masked.reset()[1]["prior_faults"] == 1
 
 
 FAULTS = {
     "exception": ZeroDivisionError("by zero"),
     "assertion": AssertionError("no"),
     "shape": np.zeros(3),
-    "scalar": 0.0,
+    "scalar": 0.0,  # of two numbers
     "nan": np.array([0.0, np.nan]),
     "inf": np.array([0.0, -np.inf]),
     "none": None,
@@ -690,13 +812,15 @@ class TestDiscrete:
             {4},
             {-1},
             {0, "left"},
-            {1.0},
+            {1.5},
             np.zeros(3, bool),
             np.ones(4, bool),
             np.ones((3, 1), bool),
             np.array([0, 2]),
             np.array([1.0, 0.0, 0.5]),
-            1,
+            3,
+            -1,
+            0.5,
             None,
             KeyError("x"),
         ],
@@ -709,10 +833,17 @@ class TestDiscrete:
         assert (info["action_mask"].tolist(), info["mask_active"], info["prior_faults"]) == ([1, 1, 1], False, 1)
         assert masked.step(2)[4]["executed_action"] == 2
 
-    @pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.float16, np.float32, np.float64])
-    def test_truth_values_of_any_type_that_cannot_be_actions(self, dtype):
+    @pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.int64, np.uint8, np.float16, np.float32, np.float64])
+    def test_truth_values_of_any_type(self, dtype):
         masked = LLMActionMask(Recorder(Discrete(3)), Prior(np.array([1, 0, 1], dtype)))
         assert masked.reset()[1]["action_mask"].tolist() == [1, 0, 1]
+
+    @pytest.mark.parametrize("start", [0, 5])
+    @pytest.mark.parametrize("form", [int, float, np.int64, lambda n: [n], lambda n: np.array(n)])
+    def test_one_action(self, form, start):
+        masked = LLMActionMask(Recorder(Discrete(3, start=start)), Prior(form(start + 1)))
+        assert masked.reset()[1]["action_mask"].tolist() == [0, 1, 0]
+        assert masked.step(start)[4]["executed_action"] == start + 1
 
     @pytest.mark.parametrize(
         ("prior", "active", "published", "executed"),
@@ -772,7 +903,12 @@ class TestConstructor:
             ({"mapping": "wrap"}, ValueError, r"mapping must be 'rescale' or 'clip', got 'wrap'"),
             ({"gate": "never"}, ValueError, r"gate must be 'step' or 'episode', got 'never'"),
             ({"prior": "Antt-v4"}, ValueError, r"no prior named 'Antt-v4'.*Ant-v4"),
-            ({"prior": "Ant-v4", "candidate": 9}, ValueError, r"candidate must be one of .*got 9"),
+            ({"prior": "Ant-v4", "candidate": 9}, ValueError, r"written for Ant-v4, Ant-v5, not for llmwrappers-tests/Echo-v0"),
+            (
+                {"prior": "Ant-v4", "candidate": 9, "prior_of_another_env": True},
+                ValueError,
+                r"candidate must be one of .*got 9",
+            ),
             ({"candidate": 2}, ValueError, r"got candidate=2"),
             ({"prior": "missing.py"}, FileNotFoundError, r"missing\.py"),
             ({"prior": 3}, TypeError, r"prior must be .*got 3 of type int"),

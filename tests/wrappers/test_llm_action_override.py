@@ -489,7 +489,12 @@ class Told(gym.Env):
     ("space", "observation", "found"),
     [
         (gym.spaces.Dict({"word": gym.spaces.Text(5)}), {"word": "hi"}, "holds text; gymnasium.wrappers.FilterObservation"),
-        (gym.spaces.Tuple((Discrete(3), Box(-1, 1, (2,)))), (1, np.zeros(2, np.float32)), "holds a tuple that is no array"),
+        (gym.spaces.Tuple((Discrete(3), gym.spaces.Text(5))), (1, "hi"), "holds text; gymnasium.wrappers.FilterObservation"),
+        (
+            gym.spaces.Graph(Box(-1, 1, (2,)), None),
+            gym.spaces.GraphInstance(np.zeros((1, 2), np.float32), None, None),
+            "holds a NoneType that is no array",
+        ),
     ],
 )
 def test_what_is_no_number_is_a_fault_of_the_code_not_the_end_of_the_run(space, observation, found):
@@ -499,3 +504,18 @@ def test_what_is_no_number_is_a_fault_of_the_code_not_the_end_of_the_run(space, 
         env.reset(seed=0)
     *_, info = env.step(np.zeros(1, np.float32))
     assert not info["action_overridden"]
+
+
+@pytest.mark.parametrize(
+    ("space", "observation", "at"),
+    [
+        (gym.spaces.Tuple((Discrete(3), Box(-1, 1, (2,)))), (1, np.zeros(2, np.float32)), "obs[0] + obs[1][0]"),
+        (gym.spaces.Dict(a=Discrete(3), b=Box(-1, 1, (2,))), {"a": 1, "b": np.zeros(2, np.float32)}, "obs['a'] + obs['b'][1]"),
+    ],
+)
+def test_code_reads_the_parts_of_an_observation(space, observation, at):
+    function = CriticalFunction(f"def critical(obs):\n    return {at} == 1, [0.5], 0.0\n", Box(-1.0, 1.0, (1,)))
+    env = LLMActionOverride(Told(space, observation), function)
+    env.reset(seed=0)
+    *_, info = env.step(np.zeros(1, np.float32))
+    assert (info["action_overridden"], info["executed_action"].tolist()) == (True, [0.5])

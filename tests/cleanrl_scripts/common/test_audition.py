@@ -1,5 +1,7 @@
 """cleanrl_scripts/common/audition.py: who teaches and why, what an episode holds, what a teacher would do."""
 
+import re
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -99,7 +101,8 @@ def test_a_prior_that_fails_later_is_out_then():
 
 def test_all_fail():
     counts, best, verdict = hold(a=constant(np.nan), b=lambda observation: observation)
-    assert (best, verdict) == ("", "All priors failed: the agent is PPO alone.")
+    reasons = "a: ValueError: the prior returned [nan]; b: ValueError: the prior returned shape (2,), the action space has (1,)"
+    assert (best, verdict) == ("", f"All priors failed ({reasons}): the agent is PPO alone.")
     assert counts == {CHANCE: 1, "a": 1, "b": 1}
 
 
@@ -208,11 +211,12 @@ def test_on_a_discrete_space_one_of_the_allowed_actions_is_played():
         (np.array([1, 0, 1], np.int8), [0.5, 0, 0.5]),
         (set(), [np.nan] * 3),
         ({4}, [np.nan] * 3),
-        (2, [np.nan] * 3),
+        (2, [0, 1, 0]),
+        (4, [np.nan] * 3),
     ],
 )
 def test_advice_on_a_discrete_space_is_the_share_of_each_action(answer, shares):
-    advice = teacher(lambda obs: answer, Push(Discrete(3, start=1))).advice(np.zeros(2))
+    (advice,) = teacher(lambda obs: answer, Push(Discrete(3, start=1))).advice([np.zeros(2)])
     assert advice.dtype == np.float32
     np.testing.assert_array_equal(advice, np.array(shares, np.float32))
 
@@ -221,10 +225,10 @@ def test_advice_on_a_discrete_space_is_the_share_of_each_action(answer, shares):
 
 
 @pytest.mark.parametrize(
-    ("answer", "advice"), [([0.5], 0.5), ([9.0], 2.0), ([np.nan], np.nan), ([0.0, 0.0], np.nan), (None, np.nan)]
+    ("answer", "advice"), [([0.5], 0.5), (0.5, 0.5), ([9.0], 2.0), ([np.nan], np.nan), ([0.0, 0.0], np.nan), (None, np.nan)]
 )
 def test_advice_is_native_and_clipped(answer, advice):
-    given = teacher(lambda obs: answer).advice(np.zeros(2))
+    (given,) = teacher(lambda obs: answer).advice([np.zeros(2)])
     assert given.dtype == np.float32
     np.testing.assert_array_equal(given, [np.float32(advice)])
 
@@ -255,8 +259,7 @@ def test_a_prior_that_writes_into_what_it_is_given_harms_nobody():
 
     player = teacher(vandal)
     episode = player.play(seed=0)
-    for handed in episode.handed:
-        player.advice(handed)
+    player.advice(episode.handed)
     assert [handed[0] for handed in episode.handed] == [0, 1, 2, 3, 4]
 
 
@@ -266,12 +269,70 @@ def test_what_is_handed_is_the_prior_input_and_what_is_kept_is_observed():
     assert [handed.tolist() for handed in episode.handed] == [[0], [-1], [-2], [-3], [-4]]
     assert [observation[0] for observation in episode.observations] == [0, 2, 4, 6, 8]
     assert episode.rewards == [0, -1, -2, -2, -2]
-    assert player.advice(episode.handed[1]).tolist() == [-1]
+    assert [advice.tolist() for advice in player.advice(episode.handed)] == [[0], [-1], [-2], [-2], [-2]]
 
 
 def test_a_prior_input_that_is_nowhere_is_named_at_once():
     with pytest.raises(ValueError, match=r"got 'qpos'; info has \['minus'\]"):
         teacher(constant(0.0), prior_input="qpos")
+
+
+class Counting:
+    """Pushes harder at every call of an episode."""
+
+    calls = 0
+
+    def __call__(self, observation):
+        self.calls += 1
+        return [0.3 * self.calls]
+
+    def reset(self):
+        self.calls = 0
+
+
+def test_the_advice_of_an_episode_is_what_was_said_while_it_was_played():
+    episode = teacher(Counting()).play(seed=0)
+    np.testing.assert_allclose(np.ravel(episode.advice), 0.3 * np.arange(1, 6), rtol=1e-6)
+    np.testing.assert_allclose(np.ravel(episode.advice), episode.rewards, rtol=1e-6)
+
+
+def test_advice_on_anothers_episode_is_asked_for_in_order_from_a_first_state_on():
+    player = teacher(Counting())
+    player.play(seed=0)
+    for _ in range(2):
+        np.testing.assert_allclose(np.ravel(player.advice([np.zeros(2)] * 3)), [0.3, 0.6, 0.9], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("policy", "keeps_state"),
+    [(Counting(), True), (lambda obs: [0.1 * obs[0]], False), (lambda obs: [np.nan if obs[0] else 1.0], False)],
+)
+def test_who_answers_otherwise_when_asked_about_a_state_alone_keeps_state(policy, keeps_state):
+    player = teacher(policy)
+    assert player.keeps_state(player.play(seed=0)) == keeps_state
+
+
+@pytest.mark.parametrize(
+    ("policy", "why"),
+    [
+        (constant(0.9), r"its network cannot tell apart .*, or too few steps were cloned \(--clone-steps\)\.$"),
+        (Counting(), r"the teacher answers otherwise when asked about the same state alone, .*TimeAwareObservation"),
+    ],
+)
+def test_a_copy_that_falls_short_is_told_why(policy, why):
+    """Both teachers return 4.5 and random actions here -7.5, so half way is -1.5."""
+    teachers = {name: teacher(policy) for name, policy in {CHANCE: constant(-1.5), "prior": policy}.items()}
+    found = audition(teachers, 10_000, np.random.default_rng(0))
+    assert (found.teacher, found.mean_return(CHANCE), round(found.mean_return("prior"), 5)) == ("prior", -7.5, 4.5)
+    assert found.shortfall(teachers, -1.4) == ""
+    said = found.shortfall(teachers, -1.6)
+    assert said.startswith("The copy returns -1.6, less than half way from random actions (-7.5) to its teacher (4.5): ")
+    assert re.search(why, said)
+
+
+def test_where_nobody_teaches_no_copy_falls_short():
+    teachers = {name: teacher(policy) for name, policy in {CHANCE: constant(1.0), "prior": constant(-1.0)}.items()}
+    assert audition(teachers, 10_000, np.random.default_rng(0)).shortfall(teachers, -100.0) == ""
 
 
 @pytest.mark.parametrize("terminated", [True, False])

@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from conftest import OneStep, Turns
+from conftest import Echo, OneStep, Turns
 
 from cleanrl_scripts.common.actor_critic import ActorCritic
 from cleanrl_scripts.common.errors import UserError
@@ -113,7 +113,7 @@ class TestLoad:
 
     def test_code_that_is_not_trusted_can_only_compute(self, tmp_path):
         (tmp_path / "mine.py").write_text("import os\n\ndef policy(obs):\n    return [len(os.sep) / 2]\n")
-        with pytest.raises(UserError, match="line 1: import of 'os'"):
+        with pytest.raises(UserError, match="line 1: import of os, which a policy cannot use"):
             load_priors(arguments(str(tmp_path / "mine.py")), OneStep())
         (policy,) = load_priors(arguments(f"trusted:{tmp_path / 'mine.py'}"), OneStep()).values()
         assert policy(np.zeros(2)) == [0.5]
@@ -142,21 +142,39 @@ class TestLoad:
         provenance = {"serves": ["A/Push-v1"], "candidates": {"1": {"policy_sha256": ""}}, "default": {"candidate": 1}}
         (tmp_path / "provenance.json").write_text(json.dumps(provenance))
         prior = f"{kind}{tmp_path}"
-        with pytest.raises(UserError, match=r"written for A/Push-v1; --prior-of-another-env plays it all the same"):
-            load_priors(arguments(prior), OneStep())
-        assert load_priors(arguments(prior, prior_of_another_env=True), OneStep())
-        assert load_priors(arguments(prior, "my_module:A/Push-v2"), OneStep())  # of another version
-        (tmp_path / "provenance.json").write_text(json.dumps({**provenance, "serves": ["Push"]}))
-        with pytest.raises(UserError, match="written for Push"):
-            load_priors(arguments(prior, "Pull"), OneStep())  # neither has a version
+        with pytest.raises(UserError, match=f"written for A/Push-v1, not for {ONE_STEP}; .*--prior-of-another-env"):
+            load_priors(arguments(prior), gym.make(ONE_STEP))
+        assert load_priors(arguments(prior, prior_of_another_env=True), gym.make(ONE_STEP))
+        assert load_priors(arguments(prior), OneStep())  # which has no id
+        provenance["serves"] = ["llmwrappers-tests/OneStep-v7"]
+        (tmp_path / "provenance.json").write_text(json.dumps(provenance))
+        assert load_priors(arguments(prior), gym.make(ONE_STEP))  # of another version
 
-    @pytest.mark.parametrize("isolation", ["inprocess", "process"])
-    def test_where_it_is_played(self, tmp_path, isolation):
-        path = write(tmp_path / "mine.py", "[0.25]")
-        (policy,) = load_priors(arguments(path, isolation=isolation), OneStep()).values()
-        assert float(policy(np.zeros(2))[0]) == 0.25
-        if isolation == "process":
-            policy.close()
+    @pytest.mark.parametrize(
+        ("code", "fault"),
+        [
+            ("    return [1 / 0]", "line 2: ZeroDivisionError: division by zero"),
+            ("    return obs", r"ValueError: the prior returned shape \(2,\), the action space has \(1,\)"),
+        ],
+    )
+    @pytest.mark.parametrize("kind", ["", "trusted:"])
+    def test_a_file_that_fails_in_its_first_steps_is_refused_and_a_pile_is_not(self, tmp_path, kind, code, fault):
+        path = tmp_path / "mine.py"
+        path.write_text(f"def policy(obs):\n{code}\n")
+        with pytest.raises(UserError, match=rf"--prior {kind}{path}: mine failed \({fault}.*\)\. Mend it, or"):
+            load_priors(arguments(f"{kind}{path}"), OneStep())
+        assert list(load_priors(arguments(f"auto:{tmp_path}"), OneStep())) == ["mine"]
+
+    @pytest.mark.parametrize(("fails_at", "is_refused"), [(200, True), (201, False)])
+    def test_what_fails_later_is_not_known_yet(self, tmp_path, fails_at, is_refused):
+        path = tmp_path / "late.py"
+        path.write_text(f"n = 0\n\ndef policy(obs):\n    global n\n    n += 1\n    return [1 / (n != {fails_at})]\n")
+        args, env = arguments(str(path)), Echo(shape=(1,), steps=1000)
+        if is_refused:
+            with pytest.raises(UserError, match=r"late failed \(line 6: ZeroDivisionError"):
+                load_priors(args, env)
+        else:
+            assert list(load_priors(args, env)) == ["late"]
 
     @pytest.mark.parametrize(
         ("prior", "others", "message"),
@@ -166,8 +184,9 @@ class TestLoad:
             ("trusted:missing.py", {}, "missing.py"),
             ("auto", {}, f"no candidates at '{ONE_STEP}'"),
             ("auto:nowhere", {}, "no candidates at 'nowhere'"),
-            ("Ant-v4", {"candidate": 6}, "candidate must be one of [1, 2, 3, 4, 5]"),
-            ("mine.py", {"env_id": "Blackjack-v1", "isolation": "process"}, "observations that are arrays"),
+            ("Ant-v4", {"candidate": 6, "env_id": "Ant-v4"}, "candidate must be one of [1, 2, 3, 4, 5]"),
+            ("Ant-v4", {"env_id": "Hopper-v4"}, "written for Ant-v4, Ant-v5, not for Hopper-v4; "),
+            ("mine.py", {"env_id": "Blackjack-v1"}, "mine failed (ValueError: the prior answered with action 0.1, which "),
         ],
     )
     def test_what_is_not_there_is_named(self, tmp_path, monkeypatch, prior, others, message):
