@@ -59,7 +59,7 @@ class TestNativeAction:
             ({0.5, 1.0}, TypeError, r"returned \{.*\}; the action space takes numbers of shape \(2,\)"),
             ({"x": 0.5}, TypeError, "the action space takes numbers"),
             ([0.5, 1j], TypeError, "complex"),
-            ("left", ValueError, "left"),
+            ("left", TypeError, "left"),
         ],
         ids=repr,
     )
