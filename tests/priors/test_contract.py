@@ -106,7 +106,7 @@ class TestAllowedActions:
             (np.nan, "action nan, which is not in"),
             (np.inf, "action inf, which is not in"),
             ({1, 4}, "action 4, which is not in"),
-            ({1, "left"}, "a set of actions, or a vector of 3 truth values"),
+            ({"left"}, "a set of actions, or a vector of 3 truth values"),
             (set(), "allowed no action at all"),
             (frozenset(), "allowed no action at all"),
             ([0, 0, 0], "allowed no action at all"),
