@@ -37,7 +37,7 @@ SECONDS_A_MESSAGE = 2.0
 MOST_BYTES = 2**24
 """Of a message: more observations are asked about in several, a longer answer is a fault."""
 CALLS_UNTIL_CARE = 256
-YIELDS = 200
+SECONDS_AWAKE = 0.0005
 SHAPES = [struct.Struct(f"<{ndim}q") for ndim in range(9)]
 NO_LOCK = (
     "code from a model plays in a locked process alone, which needs Linux with seccomp on x86-64 or ARM64; here is "
@@ -110,12 +110,17 @@ class LockedProcess:
                 self.calls += 1
                 if (sent := os.write(self.stdin, frame)) < len(frame):
                     self.write(memoryview(frame)[sent:], SECONDS_A_MESSAGE)
-                # Who sleeps is woken on another core if there is one, and late: so this process stays awake for a while.
-                for _ in range(self.yields):
-                    os.sched_yield()
-                    if self.may_read(0):
-                        break
-                else:
+                # Who sleeps is woken on another core if there is one that idles, and late: so this process stays awake. Where
+                # that takes long, others want the core, too, or the policy takes long itself: then it sleeps, until it is
+                # taken care of again.
+                if self.stays_awake:
+                    until = time.perf_counter() + SECONDS_AWAKE
+                    while self.stays_awake:
+                        os.sched_yield()
+                        self.stays_awake = time.perf_counter() < until
+                        if self.may_read(0):
+                            break
+                if not self.stays_awake:
                     self.wait(SECONDS_A_MESSAGE)
                 got = os.readv(self.stdout, self.inboxes)
                 # What most answers are: one more array like the last.
@@ -177,7 +182,7 @@ class LockedProcess:
 
     def take_care(self, seconds: float) -> None:
         """Brings the process to this core, because another one would have to wake up, and lets it compute on."""
-        self.yields = YIELDS if len(os.sched_getaffinity(0)) > 1 else 0
+        self.stays_awake = len(os.sched_getaffinity(0)) > 1
         with contextlib.suppress(OSError):  # it died, or may not
             os.sched_setaffinity(self.process.pid, {ctypes.CDLL(None).sched_getcpu()})
             assert resource is not None
