@@ -73,7 +73,7 @@ def with_pull() -> None:
 
     def finish_and_keep(self):
         finish(self)
-        self.agent.copied, self.agent.steps = copy.deepcopy(self.agent.network), self.args.clone_steps
+        self.agent.copied, self.agent.steps = copy.deepcopy(self.agent.actor), self.args.clone_steps
 
     def update_and_count(self, learning_rate):
         update(self, learning_rate)
@@ -85,7 +85,7 @@ def with_pull() -> None:
         agent = self.agent
         if agent.is_frozen and agent.steps < PULL_UNTIL:
             with torch.no_grad():
-                means = agent.copied(observations)[0]
+                means = agent.copied(observations)
             # KL(copy || policy) of two Gaussians of the same deviation
             divergence = 0.5 * ((agent(observations)[0] - means) / agent.log_std.exp()).square().sum(dim=1).mean()
             total = total + PULL * (1 - agent.steps / PULL_UNTIL) * divergence
@@ -98,7 +98,7 @@ def with_pull() -> None:
     def load_with_copy(self, state):
         load(self, state)
         if self.is_frozen:
-            self.copied, self.steps = copy.deepcopy(self.network), state["steps"]
+            self.copied, self.steps = copy.deepcopy(self.actor), state["steps"]
             self.copied.load_state_dict(state["copied"])
 
     ppo_camel.BehaviourCloning.finish, ppo_camel.PPO.update, ppo_camel.PPO.loss = (
@@ -113,16 +113,16 @@ def quiet() -> None:
     without_frozen()  # the script asks is_frozen whether a copy's settings hold; the normaliser learns, as PPO's does
     begin = ppo_camel.PPO.__init__
 
-    def begin_quiet(self, args, envs, agent, rng):
+    def begin_quiet(self, args, envs, agent, *others):
         if args.prior != "none":
             raise UserError(f"--change quiet is PPO alone: it needs --prior none, got --prior {args.prior}")
-        begin(self, args, envs, agent, rng)
+        begin(self, args, envs, agent, *others)
         agent.is_frozen = True
         if isinstance(space := envs[0].action_space, Box):
             half_range = torch.from_numpy((space.high - space.low).ravel() / 2).to(agent.device)
             agent.log_std.data.copy_((args.clone_std * half_range).log())
 
-    ppo_camel.PPO.__init__ = begin_quiet
+    ppo_camel.PPO.__init__ = begin_quiet  # pyright: ignore[reportAttributeAccessIssue]
 
 
 PARTS = {
@@ -147,6 +147,8 @@ def main() -> None:
     PARTS[part]()
     if "--change" in arguments:
         del arguments[(at := arguments.index("--change")) : at + 2]
+    if "--resume" not in arguments:  # what is changed may change in the course of a run, and would be compiled again
+        arguments = ["--compile", "off", *arguments]
     ppo_camel.main(arguments)
 
 

@@ -24,15 +24,16 @@ import tyro
 from gymnasium.spaces import Box
 
 from cleanrl_scripts.common.actor_critic import ActorCritic
+from cleanrl_scripts.common.adam import Adam
 from cleanrl_scripts.common.arguments import check_env_id, check_ranges, resumed_args
 from cleanrl_scripts.common.audition import Audition, Episode, Teacher, audition, contestants
+from cleanrl_scripts.common.compilation import compiled
 from cleanrl_scripts.common.distributions import approx_kl
 from cleanrl_scripts.common.environments import make_flat_env, note_endless_episodes
 from cleanrl_scripts.common.errors import UserError, run_script
 from cleanrl_scripts.common.evaluation import evaluate
 from cleanrl_scripts.common.gae import gae
 from cleanrl_scripts.common.logger import Logger
-from cleanrl_scripts.common.networks import Adam
 from cleanrl_scripts.common.priors_of_arms import PRIOR_RANGES, PriorArgs, arm_name, check_prior, load_priors, prior_files
 from cleanrl_scripts.common.run_folder import checkpoint_of, prepare_torch, run_folder, save_checkpoint, save_torch
 from llmwrappers import EpsilonMaskSchedule, to_normalized
@@ -197,6 +198,7 @@ class BehaviourCloning:
         advised = ~np.isnan(advice).any(axis=1)
         observations, advice = (torch.from_numpy(array[advised]).to(agent.device) for array in (observations, advice))
         for epoch in range(epochs):
+            self.optimizer.learning_rate.fill_(args.clone_learning_rate * (1 - epoch / epochs))
             returns = torch.from_numpy(self.returns()[advised]).to(agent.device)
             for indices in torch.from_numpy(self.rng.permutation(len(observations))).to(agent.device).split(64):
                 outputs, values = agent(observations[indices])
@@ -207,7 +209,7 @@ class BehaviourCloning:
                 # Where another policy than the agent's and the teacher's played, the return is unknown.
                 targets = torch.where(returns[indices].isnan(), values.detach(), returns[indices])
                 critic_loss = (values - targets).square().mean()
-                self.optimizer.step(actor_loss + critic_loss, args.clone_learning_rate * (1 - epoch / epochs))
+                self.optimizer.step(actor_loss + critic_loss)
         self.unlearned_steps, self.loss = 0, float(actor_loss.detach())  # pyright: ignore[reportPossiblyUnbound]
 
     def returns(self) -> np.ndarray:
@@ -232,6 +234,8 @@ class PPO:
     def __init__(self, args: Args, envs: list[gym.Env], agent: ActorCritic, rng: np.random.Generator):
         self.args, self.envs, self.agent, self.rng = args, envs, agent, rng
         self.optimizer = Adam(agent.parameters, eps=1e-5)
+        descent = self.optimizer.descent(self.loss, args.max_grad_norm)
+        self.learn, self.hardware = compiled(descent, args, agent.device, agent.images)
         steps, n = args.num_steps, len(envs)
         dtype = np.uint8 if agent.images else np.float32
         self.observations = np.zeros((steps, n, *agent.observation_shape), dtype)
@@ -255,11 +259,10 @@ class PPO:
 
     def collect(self) -> list[tuple[int, dict[str, float]]]:
         """Fills the rollout; returns the metrics of the episodes that ended, and after how many steps of it each did."""
-        args, agent = self.args, self.agent
-        finished = []
+        args, agent, finished = self.args, self.agent, []
         for step in range(args.num_steps):
             self.observations[step] = self.current
-            actions, self.values[step] = agent.sample(self.current, self.rng)
+            actions = agent.sample(self.current, self.rng)
             for i, env in enumerate(self.envs):
                 observation, reward, terminated, truncated, info = env.step(agent.policy.native(actions[i]))
                 reward = float(reward)
@@ -270,21 +273,21 @@ class PPO:
                 if terminated or truncated:
                     if not terminated:  # the episode would have gone on
                         self.rewards[step, i] += self.gamma * agent.value(observation)
-                    statistics = {
-                        "charts/episodic_return": info["episode"]["r"],
-                        "charts/episodic_length": info["episode"]["l"],
-                    }
+                    episode = info["episode"]
+                    statistics = {"charts/episodic_return": episode["r"], "charts/episodic_length": episode["l"]}
                     finished.append((step * len(self.envs) + i + 1, statistics))
                     self.reset_one(i)
                 else:
                     self.current[i] = agent.normalized(observation, update=True)
             self.actions[step] = actions
+        self.values[:] = agent.values(self.observations.reshape(-1, *agent.observation_shape)).reshape(self.values.shape)
         return finished
 
     def update(self, learning_rate: float) -> None:
         """The epochs of one iteration."""
         args, agent = self.args, self.agent
-        next_values = agent.numpy(self.current)[1]
+        self.optimizer.learning_rate.fill_(learning_rate)
+        next_values = agent.values(self.current)
         advantages = gae(self.rewards, self.values, self.dones, next_values, self.gamma, args.gae_lambda)
         arrays = [self.observations, self.actions, advantages, advantages + self.values, self.values]
         batch = [torch.from_numpy(array.reshape(-1, *array.shape[2:])).to(agent.device) for array in arrays]
@@ -296,9 +299,7 @@ class PPO:
             indices = torch.from_numpy(self.rng.permutation(size)).to(agent.device)
             shuffled = [tensor[indices].split(size // self.num_minibatches) for tensor in batch]
             for minibatch in zip(*shuffled, strict=True):
-                loss, *parts_of_loss = self.loss(*minibatch)
-                self.optimizer.step(loss, learning_rate, args.max_grad_norm)
-                parts.append([part.detach() for part in parts_of_loss])
+                parts.append(self.learn(*minibatch))
             if args.target_kl is not None and float(approx_kl(parts[-1][-1])) > args.target_kl:
                 break
         *losses, log_ratios = (torch.stack(column) for column in zip(*parts, strict=True))
@@ -345,7 +346,7 @@ def main(argv: list[str] | None = None) -> None:
     prepare_torch(args.torch_deterministic, None if images else 1)
     device = torch.device("cuda" if images and torch.cuda.is_available() and args.cuda else "cpu")
     rng = np.random.default_rng(args.seed)  # every random number of the run but the environments' own
-    agent = ActorCritic(env.observation_space, env.action_space, rng, device)
+    agent = ActorCritic(env.observation_space, env.action_space, rng, device, args.network_hidden)
     raw_env, observe = (env.env, env.observation) if isinstance(env, gym.wrappers.FlattenObservation) else (env, np.asarray)
     priors = load_priors(args, raw_env)
     teachers = contestants(raw_env, priors, observe, args) if priors else {}
@@ -371,8 +372,7 @@ def train(args: Args, ppo: PPO, teachers: dict[str, Teacher], eval_env: gym.Env,
             ppo.optimizer.load_state_dict(checkpoint["optimizer"])
             rng.bit_generator.state = json.loads(checkpoint["rng"])
     next_checkpoint = global_step + args.checkpoint_every
-    hardware = str(agent.device) if agent.images else "cpu, 1 thread"
-    with Logger(args, run_dir, arm, args.total_timesteps, hardware, checkpoint) as logger:
+    with Logger(args, run_dir, arm, args.total_timesteps, ppo.hardware, checkpoint) as logger:
 
         def evaluate_now() -> dict[str, float]:
             returned = evaluate(eval_env, agent.act, args.seed, args.eval_episodes, f"step-{global_step}")

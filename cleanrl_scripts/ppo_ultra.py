@@ -24,8 +24,10 @@ import torch
 import tyro
 
 from cleanrl_scripts.common.actor_critic import ActorCritic
+from cleanrl_scripts.common.adam import Adam
 from cleanrl_scripts.common.agent_evaluation import evaluate_agent, in_words
 from cleanrl_scripts.common.arguments import check_env_id, check_ranges, resumed_args
+from cleanrl_scripts.common.compilation import compiled
 from cleanrl_scripts.common.critical_state_sources import (
     SOURCE_RANGES,
     SourceArgs,
@@ -42,10 +44,9 @@ from cleanrl_scripts.common.entry_table import entry_table, record_rollout
 from cleanrl_scripts.common.environments import make_flat_env, note_endless_episodes
 from cleanrl_scripts.common.errors import UserError, run_script
 from cleanrl_scripts.common.fidelity import fidelity
-from cleanrl_scripts.common.gae import gae
+from cleanrl_scripts.common.gae import gae, standardized
 from cleanrl_scripts.common.guidance_statistics import GuidanceStatistics
 from cleanrl_scripts.common.logger import Logger
-from cleanrl_scripts.common.networks import Adam
 from cleanrl_scripts.common.novelty import Novelty, NoveltyBonus
 from cleanrl_scripts.common.pong_arguments import with_pong_defaults
 from cleanrl_scripts.common.run_folder import checkpoint_of, prepare_torch, run_folder, save_checkpoint, save_torch
@@ -169,6 +170,8 @@ class PPO:
     def __init__(self, args: Args, envs: list[gym.Env], agent: ActorCritic, rng: np.random.Generator):
         self.args, self.envs, self.agent, self.rng = args, envs, agent, rng
         self.optimizer = Adam(agent.parameters, eps=1e-5)
+        descent = self.optimizer.descent(self.loss, args.max_grad_norm)
+        self.learn, self.hardware = compiled(descent, args, agent.device, agent.images)
         steps, n = args.num_steps, len(envs)
         dtype = np.uint8 if agent.images else np.float32
         self.observations = np.zeros((steps, n, *agent.observation_shape), dtype)
@@ -178,7 +181,7 @@ class PPO:
         self.entries = np.zeros((steps, n), np.int64)
         self.current = np.zeros((n, *agent.observation_shape), dtype)
         self.discounted_returns = [0.0] * n
-        self.imitation_coef = 0.0
+        self.imitation_coef = torch.zeros((), device=agent.device)  # a tensor, which compiled code reads anew
         self.metrics: dict[str, float] = {}
 
     def reset(self) -> None:
@@ -193,11 +196,10 @@ class PPO:
 
     def collect(self) -> list[tuple[int, dict[str, float]]]:
         """Fills the rollout; returns the metrics of the episodes that ended, and after how many steps of it each did."""
-        args, agent = self.args, self.agent
-        finished, self.metrics = [], {}
+        args, agent, finished, self.metrics = self.args, self.agent, [], {}
         for step in range(args.num_steps):
             self.observations[step] = self.current
-            actions, self.values[step] = agent.sample(self.current, self.rng)
+            actions = agent.sample(self.current, self.rng)
             for i, env in enumerate(self.envs):
                 observation, reward, terminated, truncated, info = env.step(agent.policy.native(actions[i]))
                 reward = float(reward)
@@ -226,6 +228,7 @@ class PPO:
                 else:
                     self.current[i] = agent.normalized(observation, update=True)
             self.actions[step] = actions
+        self.values[:] = agent.values(self.observations.reshape(-1, *agent.observation_shape)).reshape(self.values.shape)
         return finished
 
     def tell(self, worth: EntryWorth) -> None:
@@ -233,9 +236,9 @@ class PPO:
 
         What lies further ahead is told by the values, which have learned of the LLM's rewards too, where there are any.
         """
-        next_values = self.agent.numpy(self.current)[1]
-        advantages = gae(self.own_rewards, self.values, self.dones, next_values, self.args.gamma, self.args.gae_lambda)
-        advantages /= self.agent.returns.inverse_std
+        args, agent = self.args, self.agent
+        advantages = gae(self.own_rewards, self.values, self.dones, agent.values(self.current), args.gamma, args.gae_lambda)
+        advantages /= agent.returns.inverse_std
         record_rollout(worth, self.entries, self.overridden, advantages, self.dones)
         self.advised &= np.array(worth.estimates)[self.entries] > 0  # what does not pay is not imitated
         for name, where in (("played", self.overridden), ("withheld", (self.entries >= 0) & ~self.overridden)):
@@ -245,8 +248,8 @@ class PPO:
     def update(self, learning_rate: float) -> None:
         """The epochs of one iteration."""
         args, agent = self.args, self.agent
-        next_values = agent.numpy(self.current)[1]
-        advantages = gae(self.rewards, self.values, self.dones, next_values, args.gamma, args.gae_lambda)
+        self.optimizer.learning_rate.fill_(learning_rate)
+        advantages = gae(self.rewards, self.values, self.dones, agent.values(self.current), args.gamma, args.gae_lambda)
         arrays = [self.observations, self.actions, advantages, advantages + self.values, self.values]
         arrays += [self.llm_actions, self.advised, ~self.overridden | (args.imitation_coef == 0)]
         batch = [torch.from_numpy(array.reshape(-1, *array.shape[2:])).to(agent.device) for array in arrays]
@@ -258,9 +261,7 @@ class PPO:
             indices = torch.from_numpy(self.rng.permutation(size)).to(agent.device)
             shuffled = [tensor[indices].split(size // args.num_minibatches) for tensor in batch]
             for minibatch in zip(*shuffled, strict=True):
-                loss, *parts_of_loss = self.loss(*minibatch)
-                self.optimizer.step(loss, learning_rate, args.max_grad_norm)
-                parts.append([part.detach() for part in parts_of_loss])
+                parts.append(self.learn(*minibatch))
             if args.target_kl is not None and float(approx_kl(parts[-1][-1])) > args.target_kl:
                 break
         *losses, log_ratios = (torch.stack(column) for column in zip(*parts, strict=True))
@@ -288,9 +289,8 @@ class PPO:
         ratio = log_ratio.exp()
 
         # What the LLM played is no sample of the policy: E[grad log pi] is not 0 there, so errors of the values would push it.
-        own = advantages[credited]
-        if args.norm_adv and len(own) > 1:
-            advantages = (advantages - own.mean()) / (own.std() + 1e-8)
+        if args.norm_adv:
+            advantages = standardized(advantages, credited)
         clipped_ratio = ratio.clamp(1 - args.clip_coef, 1 + args.clip_coef)
         policy_loss = -(torch.min(advantages * ratio, advantages * clipped_ratio) * credited).mean()
 
@@ -300,9 +300,9 @@ class PPO:
             value_loss = torch.max(value_loss, (clipped_values - returns).square())
         value_loss = 0.5 * value_loss.mean()
 
-        entropy, imitation_loss = policy.entropy(outputs, agent.log_std), torch.zeros(())
+        entropy, imitation_loss = policy.entropy(outputs, agent.log_std), torch.zeros((), device=agent.device)
         loss = policy_loss - args.ent_coef * entropy + args.vf_coef * value_loss
-        if self.imitation_coef:  # of what the LLM would do, played or not; the noise, which all states share, is left alone
+        if args.imitation_coef:  # of what the LLM would do, played or not; the noise, which all states share, is left alone
             imitation_loss = -(policy.log_prob(outputs, agent.log_std.detach(), llm_actions) * advised).mean()
             loss = loss + self.imitation_coef * imitation_loss
         return loss, policy_loss, value_loss, entropy, imitation_loss, log_ratio
@@ -319,7 +319,7 @@ def main(argv: list[str] | None = None) -> None:
     device = torch.device("cuda" if images and torch.cuda.is_available() and args.cuda else "cpu")
     # Every random number of the run but the environments' own; what chooses states has a stream to itself.
     rng, chooser = np.random.default_rng(args.seed), np.random.default_rng((args.seed, 1))
-    agent = ActorCritic(env.observation_space, env.action_space, rng, device)
+    agent = ActorCritic(env.observation_space, env.action_space, rng, device, args.network_hidden)
     load_agent(args, agent)
     guidance = load_critical_states(args, env, agent, chooser, PPO)
     if args.fidelity_episodes:
@@ -383,7 +383,7 @@ def train(
                 env.set_wrapper_attr("counts", tuple(counts), force=False)
     next_checkpoint = global_step + args.checkpoint_every
     total = (args.pretrain_timesteps or args.total_timesteps) // batch * batch
-    with Logger(args, run_dir, arm, total, str(agent.device) if agent.images else "cpu, 1 thread", checkpoint) as logger:
+    with Logger(args, run_dir, arm, total, ppo.hardware, checkpoint) as logger:
 
         def evaluate_now() -> dict[str, float]:
             values = evaluate_agent(agent, eval_env, guided_env, args, f"step-{global_step}")
@@ -398,8 +398,8 @@ def train(
         ppo.reset()
         while global_step < total:
             learning_rate = args.learning_rate * (1.0 - global_step / total if args.anneal_lr else 1.0)
-            ppo.imitation_coef = args.imitation_coef * max(0.0, 1.0 - global_step / (args.imitation_fraction * total))
-            is_alone = args.imitation_coef > ppo.imitation_coef == 0
+            ppo.imitation_coef.fill_(args.imitation_coef * max(0.0, 1.0 - global_step / (args.imitation_fraction * total)))
+            is_alone = args.imitation_coef > float(ppo.imitation_coef) == 0
             for env in ppo.envs if is_alone else ():
                 env.set_wrapper_attr("control_probability", 1.0, force=False)
             episodes = ppo.collect()

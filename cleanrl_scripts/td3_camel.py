@@ -14,6 +14,7 @@
 #   evaluate without the mask (the learned policy alone: the headline) and with it; their difference is the handover gap
 #
 # With --prior none it is CleanRL's TD3.
+import copy
 import json
 import math
 from dataclasses import dataclass
@@ -26,13 +27,17 @@ import torch
 import tyro
 from gymnasium.spaces import Box
 from gymnasium.spaces.utils import flatdim
+from torch import nn
 
+from cleanrl_scripts.common.adam import Adam
 from cleanrl_scripts.common.arguments import check_env_id, check_ranges, resumed_args
+from cleanrl_scripts.common.compilation import compiled
 from cleanrl_scripts.common.environments import flattened, make_env, note_endless_episodes, refuse_action_space
 from cleanrl_scripts.common.errors import UserError, run_script
 from cleanrl_scripts.common.evaluation import evaluate
 from cleanrl_scripts.common.logger import Logger
-from cleanrl_scripts.common.networks import MLP, Adam, choose_matmul
+from cleanrl_scripts.common.matmul import choose_matmul
+from cleanrl_scripts.common.networks import in_numpy, initialize_uniform, mlp
 from cleanrl_scripts.common.priors_of_arms import PRIOR_RANGES, PriorArgs, arm_name, check_prior, load_priors, prior_files
 from cleanrl_scripts.common.replay import Replay
 from cleanrl_scripts.common.run_folder import checkpoint_of, prepare_torch, run_folder, save_checkpoint, save_torch
@@ -52,6 +57,8 @@ class Args(PriorArgs):
     """episodes of an evaluation, without the mask and again with it"""
     matmul: Literal["float32", "bfloat16"] = "float32"
     """on a CPU, products in full precision, or rounded to bfloat16 where the processor has matrix units for that"""
+    network_hidden: tuple[int, ...] = (256, 256)
+    """widths of the hidden layers of actor and critics"""
     learning_rate: float = 3e-4
     """the learning rate of the optimizer"""
     buffer_size: int = int(1e6)
@@ -132,48 +139,37 @@ class TD3:
 
     def __init__(self, args: Args, observation_dim: int, action_dim: int, rng: np.random.Generator, device: torch.device):
         self.args, self.rng, self.device, self.action_dim = args, rng, device, action_dim
-        actor_sizes, critic_sizes = [observation_dim, 256, 256, action_dim], [observation_dim + action_dim, 256, 256, 1]
-        self.actor, self.target_actor = (MLP(actor_sizes).to(device) for _ in range(2))
-        self.critics, self.target_critics = (MLP(critic_sizes, n=2).to(device) for _ in range(2))
-        for network, target in ((self.actor, self.target_actor), (self.critics, self.target_critics)):
-            network.initialize_uniform(rng)
-            target.load_state_dict(network.state_dict())
-        self.actor_optimizer, self.critic_optimizer = Adam([self.actor.flat]), Adam([self.critics.flat])
+        self.actor = mlp([observation_dim, *args.network_hidden, action_dim], nn.ReLU).to(device)
+        self.critics = nn.ModuleList(mlp([observation_dim + action_dim, *args.network_hidden, 1], nn.ReLU) for _ in range(2))
+        for network in (self.actor, *self.critics.to(device)):
+            initialize_uniform(network, rng)
+        self.target_actor, self.target_critics = copy.deepcopy(self.actor), copy.deepcopy(self.critics)
+        self.actor_optimizer = Adam(self.actor.parameters(), args.learning_rate)
+        self.critic_optimizer = Adam(self.critics.parameters(), args.learning_rate)
+        self.act_numpy = in_numpy(self.actor)
+        self.learn_values, _ = compiled(self.descend_critics, args, device)
+        self.learn_actions, self.hardware = compiled(self.descend_actor, args, device)
         self.replay = Replay(
             min(args.buffer_size, args.total_timesteps), obs=observation_dim, action=action_dim, next_obs=observation_dim,
             next_center=action_dim, next_half_width=action_dim, center=action_dim, half_width=action_dim,
             reward=1, not_terminated=1,
         )  # fmt: skip
         self.rows = torch.empty(args.batch_size, self.replay.width)
-        # The batch as the networks read it, one column a transition; what the update sees of it is its transpose.
-        self.columns = torch.empty(self.replay.width, args.batch_size, device=device)
-        self.batch = {name: self.columns[field].mT for name, field in self.replay.fields.items()}
         self.losses: dict[str, float] = {}
 
     def act(self, observation: np.ndarray) -> np.ndarray:
         """x = tanh(actor(obs)) for one observation."""
-        return np.tanh(self.actor.numpy(observation.astype(np.float32)[None])[0, 0])
+        return np.tanh(self.act_numpy(observation.astype(np.float32)[None])[0])
 
     def update(self, global_step: int) -> None:
         """One step of the critics, and every policy_frequency steps one of the actor and of the targets."""
         args = self.args
         self.replay.sample(self.rng, out=self.rows)
-        self.columns.copy_(self.rows.mT)
-        obs, action, next_obs, next_center, next_half_width, center, half_width, reward, not_terminated = self.batch.values()
-
-        with torch.no_grad():
-            noise = self.rng.standard_normal((self.action_dim, args.batch_size), dtype=np.float32)
-            noise = torch.from_numpy(noise).mT.to(self.device) * args.policy_noise
-            next_x = self.target_actor(next_obs)[0].tanh() + noise.clamp(-args.noise_clip, args.noise_clip)
-            next_action = next_center + next_half_width * next_x.clamp(-1.0, 1.0)
-            next_values = self.target_critics(next_obs, next_action).amin(dim=0)
-            targets = reward + args.gamma * not_terminated * next_values
-
-        values = self.critics(obs, action)
-        qf_losses = (values - targets).square().mean(dim=(1, 2))
-        self.critic_optimizer.step(qf_losses.sum(), args.learning_rate)
+        rows = self.rows.to(self.device)
+        noise = self.rng.standard_normal((self.action_dim, args.batch_size), dtype=np.float32)
+        values, losses = self.learn_values(rows, torch.from_numpy(noise).mT.to(self.device))
         if global_step % 100 == 0:
-            (qf1_values, qf2_values), (qf1_loss, qf2_loss) = values.mean(dim=(1, 2)).tolist(), qf_losses.tolist()
+            (qf1_values, qf2_values), (qf1_loss, qf2_loss) = values.tolist(), losses.tolist()
             self.losses |= {
                 "losses/qf1_values": qf1_values,
                 "losses/qf2_values": qf2_values,
@@ -181,18 +177,39 @@ class TD3:
                 "losses/qf2_loss": qf2_loss,
                 "losses/qf_loss": (qf1_loss + qf2_loss) / 2.0,
             }
-
         if global_step % args.policy_frequency == 0:
-            x = self.actor(obs)[0].tanh()
-            actor_loss = -self.critics(obs, center + half_width * x, frozen=True, first=1).mean()
-            self.actor_optimizer.step(actor_loss, args.learning_rate)
+            actor_loss = self.learn_actions(rows)
             if global_step % 100 == 0:
                 self.losses["losses/actor_loss"] = actor_loss.item()
-            with torch.no_grad():
-                self.target_actor.flat.lerp_(self.actor.flat, args.tau)
-                self.target_critics.flat.lerp_(self.critics.flat, args.tau)
 
-    def parts(self) -> dict[str, MLP | Adam]:
+    def descend_critics(self, rows: torch.Tensor, noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """One step of both critics; their mean values and losses. torch.compile makes it one function."""
+        args = self.args
+        obs, action, next_obs, next_center, next_half_width, _, _, reward, not_terminated = self.replay.columns(rows)
+        with torch.no_grad():
+            noise = (noise * args.policy_noise).clamp(-args.noise_clip, args.noise_clip)
+            next_x = (self.target_actor(next_obs).tanh() + noise).clamp(-1.0, 1.0)
+            next_state = torch.cat([next_obs, next_center + next_half_width * next_x], dim=1)
+            next_values = torch.min(*(critic(next_state) for critic in self.target_critics))
+            targets = reward + args.gamma * not_terminated * next_values
+        values = [critic(torch.cat([obs, action], dim=1)) for critic in self.critics]
+        losses = torch.stack([(value - targets).square().mean() for value in values])
+        self.critic_optimizer.step(losses.sum())
+        return torch.stack([value.mean() for value in values]).detach(), losses.detach()
+
+    def descend_actor(self, rows: torch.Tensor) -> torch.Tensor:
+        """One step of the actor, and of all targets towards their networks; its loss. torch.compile makes it one function."""
+        obs, _, _, _, _, center, half_width, _, _ = self.replay.columns(rows)
+        action = center + half_width * self.actor(obs).tanh()
+        loss = -self.critics[0](torch.cat([obs, action], dim=1)).mean()
+        self.actor_optimizer.step(loss)
+        with torch.no_grad():
+            pairs = (self.actor, self.target_actor), (self.critics, self.target_critics)
+            for parameter, target in ((p, t) for n, m in pairs for p, t in zip(n.parameters(), m.parameters(), strict=True)):
+                target.lerp_(parameter, self.args.tau)
+        return loss.detach()
+
+    def parts(self) -> dict[str, nn.Module | Adam]:
         names = ("actor", "target_actor", "critics", "target_critics", "actor_optimizer", "critic_optimizer")
         return {name: getattr(self, name) for name in names}
 
@@ -232,7 +249,7 @@ def main(argv: list[str] | None = None) -> None:
 def train(args: Args, env: gym.Env, eval_env: gym.Env, space: Box, run_dir: Path) -> None:
     prepare_torch(args.torch_deterministic)
     device = torch.device("cuda" if torch.cuda.is_available() and args.cuda else "cpu")
-    hardware = f"cpu, {torch.get_num_threads()} threads, {choose_matmul(args.matmul)}" if device.type == "cpu" else "cuda"
+    matmul = f", {choose_matmul(args.matmul)}" if device.type == "cpu" else ""
     masked, action_dim = args.prior != "none", flatdim(space)
     rng = np.random.default_rng(args.seed)  # every random number of the run but the environments' own
     td3 = TD3(args, flatdim(env.observation_space), action_dim, rng, device)
@@ -272,7 +289,7 @@ def train(args: Args, env: gym.Env, eval_env: gym.Env, space: Box, run_dir: Path
 
     # A checkpoint is made between episodes, where a reset with a seed of the run's own stream is all the state there is in
     # an environment; so one that resumes there does exactly what an uninterrupted run does.
-    with Logger(args, run_dir, arm_of(args), args.total_timesteps, hardware, checkpoint) as logger:
+    with Logger(args, run_dir, arm_of(args), args.total_timesteps, td3.hardware + matmul, checkpoint) as logger:
         if global_step == 0:
             evaluate_now()
         while global_step < args.total_timesteps:
@@ -335,11 +352,12 @@ def train(args: Args, env: gym.Env, eval_env: gym.Env, space: Box, run_dir: Path
                 }
                 save_checkpoint(run_dir, state)
 
+        summary = evaluate_now()
         if args.save_model:
-            vectors = {"actor": td3.actor.flat.detach().cpu(), "critics": td3.critics.flat.detach().cpu()}
-            model = {"env_id": args.env_id, "actor_sizes": td3.actor.sizes, **vectors}
-            save_torch(run_dir / "model.pt", model)
-        logger.write_summary(global_step, evaluate_now())
+            networks = {"actor": td3.actor.cpu().state_dict(), "critics": td3.critics.cpu().state_dict()}
+            sizes = [flatdim(env.observation_space), *args.network_hidden, action_dim]
+            save_torch(run_dir / "model.pt", {"env_id": args.env_id, "actor_sizes": sizes, **networks})
+        logger.write_summary(global_step, summary)
 
 
 if __name__ == "__main__":

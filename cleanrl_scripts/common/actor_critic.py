@@ -1,6 +1,7 @@
 """ActorCritic: actor, critic and the statistics that normalise what they see; all that is saved as agent.pt."""
 
 import math
+from collections.abc import Sequence
 
 import gymnasium as gym
 import numpy as np
@@ -8,17 +9,25 @@ import torch
 from torch import Tensor, nn
 
 from cleanrl_scripts.common.distributions import distribution
-from cleanrl_scripts.common.networks import MLP, ConvNet
+from cleanrl_scripts.common.networks import ConvNet, in_numpy, initialize_orthogonal, mlp
 from cleanrl_scripts.common.running_mean_std import RunningMeanStd
 
 
 class ActorCritic:
     """CleanRL's PPO agent: two 64-64 tanh networks behind a normaliser, for images one convolutional network for both.
 
-    Actor and critic go through one batched product a layer; of the critic's outputs only the first is used.
+    Args:
+        hidden: widths of the hidden layers, not for images
     """
 
-    def __init__(self, observation_space: gym.Space, action_space: gym.Space, rng: np.random.Generator, device: torch.device):
+    def __init__(
+        self,
+        observation_space: gym.Space,
+        action_space: gym.Space,
+        rng: np.random.Generator,
+        device: torch.device,
+        hidden: Sequence[int] = (64, 64),
+    ):
         assert observation_space.shape is not None
         self.policy = distribution(action_space)  # pyright: ignore[reportArgumentType]
         self.images = len(observation_space.shape) == 3
@@ -27,11 +36,19 @@ class ActorCritic:
         self.is_frozen = False  # whether the normaliser of observations has stopped learning
         self.device = device
         self.log_std = nn.Parameter(torch.zeros(self.policy.size if self.policy.shape else 0, device=device))
+        inputs, size = [*self.observation_shape, *(() if self.images else hidden)], self.policy.size
+        self.sizes = [*inputs, size]
         if self.images:
-            self.network = ConvNet(self.observation_shape[0], self.policy.size + 1, rng).to(device)
+            self.network = ConvNet(self.observation_shape[0], size + 1, rng).to(device)
         else:
-            self.network = MLP([*self.observation_shape, 64, 64, self.policy.size], n=2, activation="tanh")
-            self.network.initialize_orthogonal(rng, gains=[0.01, 1.0])
+            self.network = nn.ModuleDict({"actor": mlp([*inputs, size]), "critic": mlp([*inputs, 1])})
+            initialize_orthogonal(self.network["actor"], rng, gain=0.01)
+            initialize_orthogonal(self.network["critic"], rng, gain=1.0)
+            self.actor, self.critic = self.network["actor"], self.network["critic"]
+            self.actor_numpy, self.critic_numpy = in_numpy(self.actor), in_numpy(self.critic)
+        self.log_std_numpy = (
+            self.log_std.detach().numpy if device.type == "cpu" else lambda: self.log_std.detach().cpu().numpy()
+        )
 
     @property
     def parameters(self) -> list[nn.Parameter]:
@@ -42,17 +59,26 @@ class ActorCritic:
         if self.images:
             outputs = self.network(observations)
             return outputs[:, :-1], outputs[:, -1]
-        outputs, values = self.network(observations)
-        return outputs, values[:, 0]
+        return self.actor(observations), self.critic(observations)[:, 0]
+
+    def outputs(self, observations: np.ndarray) -> np.ndarray:
+        """The policy's outputs for a few observations; those that are vectors need no torch."""
+        return self.numpy(observations)[0] if self.images else self.actor_numpy(observations)
+
+    def values(self, observations: np.ndarray) -> np.ndarray:
+        """The values (batch,) of observations, of images so many at a time."""
+        if self.images:
+            parts = np.array_split(observations, -(-len(observations) // 256))
+            return np.concatenate([self.numpy(part)[1] for part in parts])
+        return self.critic_numpy(observations)[:, 0]
 
     def numpy(self, observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The same for a few observations; those that are vectors need no torch."""
-        if isinstance(self.network, ConvNet):
-            with torch.no_grad():
-                outputs, values = self(torch.from_numpy(observations).to(self.device))
-            return outputs.cpu().numpy(), values.cpu().numpy()
-        outputs, values = self.network.numpy(observations)
-        return outputs, values[:, 0]
+        """The same as calling it, for arrays."""
+        if not self.images:
+            return self.outputs(observations), self.values(observations)
+        with torch.no_grad():
+            outputs, values = self(torch.from_numpy(observations).to(self.device))
+        return outputs.cpu().numpy(), values.cpu().numpy()
 
     def normalized(self, observation: np.ndarray, update: bool = False) -> np.ndarray:
         """An observation as the networks see it; images, which they divide by 255, as they are."""
@@ -64,24 +90,23 @@ class ActorCritic:
         z = (observation - self.observations.mean) * self.observations.inverse_std
         return np.minimum(np.maximum(z, -10.0), 10.0).astype(np.float32)
 
-    def sample(self, observations: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Actions drawn at normalised observations, and the values there."""
-        outputs, values = self.numpy(observations)
-        return self.policy.sample(outputs, self.log_std.detach().cpu().numpy(), rng), values
+    def sample(self, observations: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Actions drawn at normalised observations."""
+        return self.policy.sample(self.outputs(observations), self.log_std_numpy(), rng)
 
     def act(self, observation: np.ndarray, rng: np.random.Generator | None = None):
         """The native action at one raw observation: the most probable one, or with rng a sample."""
-        outputs, _ = self.numpy(self.normalized(observation)[None])
-        log_std = self.log_std.detach().cpu().numpy()
-        return self.policy.native((self.policy.mode(outputs) if rng is None else self.policy.sample(outputs, log_std, rng))[0])
+        outputs = self.outputs(self.normalized(observation)[None])
+        action = self.policy.mode(outputs) if rng is None else self.policy.sample(outputs, self.log_std_numpy(), rng)
+        return self.policy.native(action[0])
 
     def value(self, observation: np.ndarray) -> float:
         """The critic's value of one raw observation, in units of normalised rewards."""
-        return float(self.numpy(self.normalized(observation)[None])[1][0])
+        return float(self.values(self.normalized(observation)[None])[0])
 
     def state_dict(self) -> dict:
         return {
-            "sizes": self.network.sizes,
+            "sizes": self.sizes,
             "network": self.network.state_dict(),
             "log_std": self.log_std.detach(),
             "observations": self.observations.state_dict(),

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import gymnasium as gym
 import tyro
@@ -55,6 +55,10 @@ class RunArgs:
     """what the environment is made with, a JSON object, such as '{"obs_type": "ram"}'"""
     total_timesteps: int = 1000000
     """total timesteps of the experiments"""
+    network_hidden: tuple[int, ...] = (64, 64)
+    """widths of the hidden layers, not of networks for images"""
+    compile: Literal["auto", "on", "off"] = "auto"
+    """whether the update is compiled: auto does it on a CPU with a C++ compiler, for runs of 300 000 steps and more"""
 
 
 # What an argument may be, beyond its type.
@@ -109,7 +113,8 @@ def resumed_args(args: AnyArgs, argv: list[str] | None, file_hashes: Callable[[A
     try:
         description = json.loads(path.read_text())
         saved = script(**description["args"])
-        saved = dataclasses.replace(saved, resume=run_dir, wandb_tags=tuple(saved.wandb_tags))
+        tuples = {name: tuple(value) for name, value in vars(saved).items() if isinstance(value, list)}  # which JSON has not
+        saved = dataclasses.replace(saved, resume=run_dir, **tuples)
         args = tyro.cli(script, args=argv, default=saved)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"--resume {run_dir}: no run of this script: {path}: {error}") from None

@@ -143,8 +143,8 @@ def load_agent(args: SourceArgs, agent: ActorCritic) -> None:
         raise UserError(f"--agent {path} is of an older version of this script; train it again with --pretrain-timesteps")
     if saved_id != args.env_id:
         raise UserError(f"--agent {path}: its env_id is {saved_id}, --env-id is {args.env_id}")
-    if sizes != agent.network.sizes:
-        raise UserError(f"--agent {path}: its network's sizes are {sizes}; {args.env_id} needs {agent.network.sizes}")
+    if sizes != agent.sizes:
+        raise UserError(f"--agent {path}: its network's sizes are {sizes}; {args.env_id} needs {agent.sizes}")
     try:
         agent.load_state_dict(state)
     except Exception as error:

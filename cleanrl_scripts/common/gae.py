@@ -1,6 +1,8 @@
 """gae: generalised advantage estimates."""
 
 import numpy as np
+import torch
+from torch import Tensor
 
 
 def gae(
@@ -29,3 +31,16 @@ def gae(
             estimates.append(advantage)
         advantages[:, i] = estimates[::-1]
     return advantages
+
+
+def standardized(values: Tensor, counted: Tensor) -> Tensor:
+    """Values less the mean and over the deviation of those that count; as they are where fewer than two do.
+
+    Example:
+        >>> standardized(torch.tensor([1.0, 3.0, 100.0]), torch.tensor([True, True, False]))[:2].tolist()
+        [-0.7071067690849304, 0.7071067690849304]
+    """
+    count = counted.sum()
+    mean = (values * counted).sum() / count.clamp(min=1)
+    variance = ((values - mean).square() * counted).sum() / (count - 1).clamp(min=1)
+    return torch.where(count > 1, (values - mean) / (variance.sqrt() + 1e-8), values)

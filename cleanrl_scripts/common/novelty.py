@@ -5,7 +5,8 @@ import numpy as np
 import torch
 
 from cleanrl_scripts.common.actor_critic import ActorCritic
-from cleanrl_scripts.common.networks import MLP, Adam
+from cleanrl_scripts.common.adam import Adam
+from cleanrl_scripts.common.networks import in_numpy, initialize_orthogonal, mlp
 from cleanrl_scripts.common.running_mean_std import RunningMeanStd
 from llmwrappers.critical_states.guidance import Guidance, GuidanceLookup, GuidedWrapper
 
@@ -15,26 +16,28 @@ class Novelty:
 
     def __init__(self, agent: ActorCritic, rng: np.random.Generator):
         sizes = [*agent.observation_shape, 64, 64, 32]
-        self.target, self.predictor = MLP(sizes, activation="tanh"), MLP(sizes, activation="tanh")
+        self.target, self.predictor = mlp(sizes), mlp(sizes)
         for network in (self.target, self.predictor):
-            network.initialize_orthogonal(rng, gains=[1.0])
+            initialize_orthogonal(network, rng, gain=1.0)
+        self.target_numpy, self.predictor_numpy = in_numpy(self.target), in_numpy(self.predictor)
         self.optimizer = Adam(list(self.predictor.parameters()), eps=1e-5)
         self.agent, self.errors, self.seen = agent, RunningMeanStd(), []
 
     def __call__(self, observation: np.ndarray) -> float:
         """The novelty of a raw observation, in [0, 1]: its error over twice the mean error so far."""
         inputs = self.agent.normalized(observation)
-        error = float(np.square(self.target.numpy(inputs[None]) - self.predictor.numpy(inputs[None])).mean())
+        error = float(np.square(self.target_numpy(inputs[None]) - self.predictor_numpy(inputs[None])).mean())
         self.errors.update(error)
         self.seen.append(inputs)
         return min(error / (2 * float(self.errors.mean) + 1e-8), 1.0)
 
     def update(self, learning_rate: float) -> None:
         """Teaches the predictor the states seen since the last update."""
+        self.optimizer.learning_rate.fill_(learning_rate)
         for inputs in torch.from_numpy(np.array(self.seen)).split(64) if self.seen else ():
             with torch.no_grad():
                 targets = self.target(inputs)
-            self.optimizer.step((self.predictor(inputs) - targets).square().mean(), learning_rate)
+            self.optimizer.step((self.predictor(inputs) - targets).square().mean())
         self.seen.clear()
 
     def state_dict(self) -> dict:

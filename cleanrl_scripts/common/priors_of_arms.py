@@ -12,11 +12,12 @@ import numpy as np
 import torch
 from gymnasium.spaces import Discrete
 from gymnasium.spaces.utils import flatdim, flatten
+from torch import nn
 
 from cleanrl_scripts.common.actor_critic import ActorCritic
 from cleanrl_scripts.common.arguments import RunArgs
 from cleanrl_scripts.common.errors import UserError
-from cleanrl_scripts.common.networks import MLP
+from cleanrl_scripts.common.networks import in_numpy, mlp
 from llmwrappers import PriorPolicy, load_prior, to_native
 from llmwrappers.priors import load_candidates, shipped_priors
 from llmwrappers.priors.measurement import play
@@ -160,20 +161,21 @@ def expert_prior(path: str, env_id: str, observation_space: gym.Space, action_sp
 
 
 def _from_agent(saved: dict, observation_space: gym.Space, action_space: gym.Space) -> tuple[list[int], PriorPolicy]:
-    agent = ActorCritic(observation_space, action_space, np.random.default_rng(), torch.device("cpu"))
     sizes = saved["agent"]["sizes"]
-    if (sizes[0], sizes[-1]) == (agent.network.sizes[0], agent.network.sizes[-1]):  # else it is refused with both numbers
+    agent = ActorCritic(observation_space, action_space, np.random.default_rng(), torch.device("cpu"), sizes[1:-1])
+    if (sizes[0], sizes[-1]) == (agent.sizes[0], agent.sizes[-1]):  # else it is refused with both numbers
         agent.load_state_dict(saved["agent"])
     # On a Discrete space a prior answers with the set of the actions that it allows.
     return sizes, lambda observation: agent.act(observation) if agent.policy.shape else {int(agent.act(observation))}
 
 
 def _from_actor(saved: dict, observation_space: gym.Space, action_space: Any) -> tuple[list[int], PriorPolicy]:
-    network = MLP(saved["actor_sizes"])
-    network.flat.data.copy_(saved["actor"])
+    network = mlp(saved["actor_sizes"], nn.ReLU)
+    network.load_state_dict(saved["actor"])
+    actor = in_numpy(network)
 
     def expert(observation: np.ndarray) -> np.ndarray:
-        x = np.tanh(network.numpy(observation.astype(np.float32)[None])[0, 0])
+        x = np.tanh(actor(observation.astype(np.float32)[None])[0])
         return to_native(x.reshape(action_space.shape), action_space.low, action_space.high)
 
     return saved["actor_sizes"], expert

@@ -40,6 +40,10 @@ class Replay:
         indices = rng.integers(0, min(self.added, len(self.rows)), len(out))
         torch.index_select(self.tensor, 0, torch.from_numpy(indices), out=out)
 
+    def columns(self, rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """The fields of sampled transitions, in order, (batch, width) each."""
+        return rows.split([field.stop - field.start for field in self.fields.values()], dim=1)
+
     # On disk each row lies where it was added, in order, so that a checkpoint only writes what is new.
     def save(self, path: Path) -> None:
         """Appends to a file what was added since the last time."""

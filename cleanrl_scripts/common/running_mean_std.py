@@ -1,5 +1,7 @@
 """RunningMeanStd: mean and variance, one sample at a time, as gymnasium's normalisers keep them."""
 
+import math
+
 import numpy as np
 import torch
 
@@ -16,23 +18,27 @@ class RunningMeanStd:
     """
 
     def __init__(self, *shape: int):
-        self.mean, self.count, self.sum_squares = np.zeros(shape), 1e-4, np.full(shape, 1e-4)
+        # Of numbers it keeps Python's floats: NumPy takes ten times as long on one.
+        self.mean, self.count, self.sum_squares = (np.zeros(shape), 1e-4, np.full(shape, 1e-4)) if shape else (0.0, 1e-4, 1e-4)
         self._set_inverse_std()
 
     def update(self, sample) -> None:
         self.count += 1.0
         delta = sample - self.mean
         self.mean += delta / self.count
-        self.sum_squares += delta * delta * ((self.count - 1.0) / self.count)
+        delta *= delta
+        self.sum_squares += delta * ((self.count - 1.0) / self.count)
         self._set_inverse_std()
 
     def _set_inverse_std(self) -> None:
-        self.inverse_std = 1.0 / np.sqrt(self.sum_squares / self.count + 1e-8)
+        variance = self.sum_squares / self.count + 1e-8
+        self.inverse_std = 1.0 / (math.sqrt(variance) if isinstance(variance, float) else np.sqrt(variance))
 
     def state_dict(self) -> dict:
-        return {"mean": torch.from_numpy(self.mean), "sum_squares": torch.from_numpy(self.sum_squares), "count": self.count}
+        return {name: torch.tensor(getattr(self, name), dtype=torch.float64) for name in ("mean", "sum_squares", "count")}
 
     def load_state_dict(self, state: dict) -> None:
-        self.mean, self.sum_squares = (state[name].double().cpu().numpy().copy() for name in ("mean", "sum_squares"))
-        self.count = float(state["count"])
+        for name in ("mean", "sum_squares", "count"):
+            value = torch.as_tensor(state[name], dtype=torch.float64).cpu()
+            setattr(self, name, value.numpy().copy() if value.ndim else value.item())
         self._set_inverse_std()

@@ -49,7 +49,7 @@ def importance(
     """
     blinded = Blinded(env, agent, rng, bonus=0.01 * reward)
     mask = ActorCritic(blinded.observation_space, blinded.action_space, rng, agent.device)
-    args = dataclasses.replace(args, num_steps=2048, num_minibatches=32, update_epochs=10)
+    args = dataclasses.replace(args, num_steps=2048, num_minibatches=32, update_epochs=10, compile="off")
     ppo = learner(args, [gym.wrappers.RecordEpisodeStatistics(blinded)], mask, rng)
     ppo.reset()
     iterations = max(args.statemask_timesteps // 2048, 1)

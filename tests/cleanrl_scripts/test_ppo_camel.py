@@ -1,6 +1,7 @@
 """ppo_camel.py: the audition's verdicts, the clone, what PPO makes of it, resuming, bad input."""
 
 import csv
+import inspect
 import json
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from conftest import ROOT, kill_and_resume
 from gymnasium.spaces import Box, Discrete
 
 from cleanrl_scripts import ppo_camel
+from cleanrl_scripts.common import actor_critic, networks
 from cleanrl_scripts.common.actor_critic import ActorCritic
 from cleanrl_scripts.common.audition import Episode, Teacher
 from cleanrl_scripts.common.errors import UserError
@@ -164,7 +166,7 @@ class Line(gym.Env):
 
 def clone_of(policy, **arguments) -> ppo_camel.BehaviourCloning:
     env, rng = Line(), np.random.default_rng(0)
-    args = ppo_camel.Args(clone_gamma=0.5, **arguments)
+    args = ppo_camel.Args(compile="off", clone_gamma=0.5, **arguments)
     agent = ActorCritic(env.observation_space, env.action_space, rng, torch.device("cpu"))
     teacher = Teacher(env, policy, np.asarray, None, radius=0.3)
     clone = ppo_camel.BehaviourCloning(args, agent, teacher, 0.2, [teacher.play(seed) for seed in range(100)], [], rng)
@@ -347,4 +349,23 @@ def test_discrete_actions_and_pictures_have_an_agent():
     assert isinstance(env.action_space, Discrete)
     agent = ActorCritic(env.observation_space, env.action_space, np.random.default_rng(0), torch.device("cpu"))
     assert agent.act(env.reset(seed=0)[0]) in (0, 1)
-    assert len(agent.parameters) == 1
+    assert all(parameter.requires_grad for parameter in agent.parameters)
+
+
+def test_a_researcher_adds_layer_norm(tmp_path, monkeypatch):
+    """One line of mlp, as networks.py says, and the agent trains."""
+    source = inspect.getsource(networks.mlp).replace(
+        "nn.Linear(i, o), activation()", "nn.Linear(i, o), nn.LayerNorm(o), activation()"
+    )
+    assert "LayerNorm" in source
+    exec(source, edited := dict(vars(networks)))
+    monkeypatch.setattr(actor_critic, "mlp", edited["mlp"])
+    options = ["--total-timesteps", "5120", "--num-steps", "512", "--num-minibatches", "8", "--eval-every", "5120"]
+    options += ["--eval-episodes", "2", "--network-hidden", "32", "32", "--runs-dir", str(tmp_path)]
+    ppo_camel.main(["--env-id", "CartPole-v1", "--prior", "none", *options])
+    (run_dir,) = tmp_path.iterdir()
+    saved = torch.load(run_dir / "agent.pt")["agent"]
+    assert saved["sizes"] == [4, 32, 32, 2]
+    assert {"actor.1.weight", "critic.4.bias"} <= set(saved["network"])
+    summary = json.loads((run_dir / "summary.json").read_text())
+    assert summary["eval/episodic_return"] > 40  # random actions: 22

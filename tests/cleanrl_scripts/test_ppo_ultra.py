@@ -83,21 +83,10 @@ def values_of(run_dir: Path, metric: str) -> list[float]:
 
 def agent_parameters(run_dir: Path) -> torch.Tensor:
     agent = torch.load(run_dir / "agent.pt")["agent"]
-    return torch.cat([agent["network"]["flat"], agent["log_std"]])
+    return torch.cat([*(parameter.flatten() for parameter in agent["network"].values()), agent["log_std"]])
 
 
 # ------------------------------------------------------------------------------------------------ the update
-
-
-def textbook_network(network, k: int, outputs: int) -> nn.Sequential:
-    layers = []
-    for number, (weight, bias) in enumerate(network.layers(network.flat.detach())):
-        size = outputs if number == len(network.sizes) - 2 else weight.shape[1]
-        linear = nn.Linear(weight.shape[2], size)
-        linear.weight.data.copy_(weight[k, :size])
-        linear.bias.data.copy_(bias[k, :size, 0])
-        layers += [linear, nn.Tanh()]
-    return nn.Sequential(*layers[:-1])
 
 
 @pytest.mark.parametrize(("clip_vloss", "imitation_coef"), [(True, 0.0), (False, 0.0), (True, 0.7)])
@@ -106,13 +95,13 @@ def test_the_update_is_ppo(ppo_ultra, space, clip_vloss, imitation_coef):
     """CleanRL's PPO, in autograd and torch.distributions, gives the same losses and the same weights; so it does imitating."""
     n, c = 64, 0.05
     rng = np.random.default_rng(0)
-    args = ppo_ultra.Args(clip_coef=c, clip_vloss=clip_vloss, ent_coef=0.02)
+    args = ppo_ultra.Args(compile="off", clip_coef=c, clip_vloss=clip_vloss, ent_coef=0.02, imitation_coef=imitation_coef)
     agent = ActorCritic(Box(-1, 1, (5,)), space, rng, torch.device("cpu"))
     if isinstance(space, Box):
         agent.log_std.data.copy_(torch.tensor([-0.3, 0.1, 0.2]))
     ppo = ppo_ultra.PPO(args, [], agent, rng)
-    ppo.imitation_coef = imitation_coef
-    actor, critic = textbook_network(agent.network, 0, agent.policy.size), textbook_network(agent.network, 1, 1)
+    ppo.imitation_coef.fill_(imitation_coef)
+    actor, critic = copy.deepcopy((agent.actor, agent.critic))
     log_std = nn.Parameter(agent.log_std.detach().clone())
     parameters = [*actor.parameters(), *critic.parameters(), *([log_std] if isinstance(space, Box) else [])]
     optimizer = torch.optim.Adam(parameters, lr=3e-3, eps=1e-5)
@@ -126,8 +115,8 @@ def test_the_update_is_ppo(ppo_ultra, space, clip_vloss, imitation_coef):
     credited = torch.from_numpy(rng.random(n) < 0.6) if imitation_coef else torch.ones(n, dtype=torch.bool)
 
     for _ in range(5):
-        loss, *got, log_ratio = ppo.loss(o, a, advantages, ret, old_v, llm_actions, advised, credited, old_logp)
-        ppo.optimizer.step(loss, 3e-3, args.max_grad_norm)
+        ppo.optimizer.learning_rate.fill_(3e-3)
+        *got, log_ratio = ppo.learn(o, a, advantages, ret, old_v, llm_actions, advised, credited, old_logp)
         if isinstance(space, Box):
             distribution = Normal(actor(o), log_std.exp())
             log_probs = distribution.log_prob(a).sum(1)
@@ -152,8 +141,7 @@ def test_the_update_is_ppo(ppo_ultra, space, clip_vloss, imitation_coef):
         torch.testing.assert_close(torch.stack(got), expected, rtol=1e-4, atol=1e-5)
         torch.testing.assert_close(log_ratio, ratio.log(), rtol=1e-4, atol=1e-5)
 
-    for network, module in ((0, actor), (1, critic)):
-        expected = textbook_network(agent.network, network, module[-1].out_features)
+    for module, expected in ((agent.actor, actor), (agent.critic, critic)):
         for a, b in zip(module.parameters(), expected.parameters(), strict=True):
             torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-5)
     torch.testing.assert_close(agent.log_std, log_std, rtol=1e-4, atol=1e-6)
@@ -182,7 +170,7 @@ class Ends(gym.Env):
 def ppo_of(ppo_ultra, env, **arguments):
     rng = np.random.default_rng(0)
     agent = ActorCritic(env.observation_space, env.action_space, rng, torch.device("cpu"))
-    ppo = ppo_ultra.PPO(ppo_ultra.Args(**arguments), [RecordEpisodeStatistics(env)], agent, rng)
+    ppo = ppo_ultra.PPO(ppo_ultra.Args(compile="off", **arguments), [RecordEpisodeStatistics(env)], agent, rng)
     ppo.reset()
     return ppo
 
@@ -315,10 +303,9 @@ def test_credit_goes_to_the_executed_action(ppo_ultra, discrete):
     """
     rng = np.random.default_rng(0)
     env = Sometimes(RecordEpisodeStatistics(Switch(discrete)))
-    args = ppo_ultra.Args(num_steps=256, num_minibatches=4, update_epochs=4, imitation_coef=0.0)
+    args = ppo_ultra.Args(compile="off", num_steps=256, num_minibatches=4, update_epochs=4, imitation_coef=0.0)
     agent = ActorCritic(env.observation_space, env.action_space, rng, torch.device("cpu"))
-    _, bias = agent.network.layers(agent.network.flat.detach())[-1]
-    bias[0, :, 0] = torch.tensor([2.5, -2.5] if discrete else [-1.0])
+    agent.actor[-1].bias.data.copy_(torch.tensor([2.5, -2.5] if discrete else [-1.0]))
     agent.log_std.data.fill_(-0.7)
     ppo = ppo_ultra.PPO(args, [env], agent, rng)
     ppo.reset()
@@ -416,7 +403,7 @@ def test_the_harmful_entry_is_disabled_and_the_good_one_does_not(train, doors, a
 def test_advantages_that_tell_of_worth_are_of_the_environments_own_reward(ppo_ultra, doors):
     """Of one step: the reward less the value of the state, both in the environment's units; the LLM's reward is not in it."""
     rng = np.random.default_rng(0)
-    args = ppo_ultra.Args(num_steps=64, arm="ra", control_probability=0.5, alpha=3.0)
+    args = ppo_ultra.Args(compile="off", num_steps=64, arm="ra", control_probability=0.5, alpha=3.0)
     table = CriticalStates.load(doors[doors.index("--critical-states") + 1])
     env = ppo_ultra.guide(RecordEpisodeStatistics(Doors()), args, table)
     agent = ActorCritic(env.observation_space, env.action_space, rng, torch.device("cpu"))
@@ -449,7 +436,7 @@ def test_advantages_that_tell_of_worth_are_of_the_environments_own_reward(ppo_ul
 @pytest.mark.parametrize("arm", ["a", "ra"])
 def test_own_rewards_are_the_rewards_but_for_the_llms(ppo_ultra, pretrained, arm):
     rng = np.random.default_rng(0)
-    args = ppo_ultra.Args(env_id="Pendulum-v1", num_steps=250, arm=arm, shaping="paper")
+    args = ppo_ultra.Args(compile="off", env_id="Pendulum-v1", num_steps=250, arm=arm, shaping="paper")
     env = ppo_ultra.guide(
         RecordEpisodeStatistics(gym.make("Pendulum-v1")), args, CriticalStates.load(pretrained / "table.json")
     )
@@ -578,7 +565,7 @@ def test_the_arm_none_is_ppo_going_on(train, pretrained):
 
 def test_an_arm_is_guided_as_its_arguments_say(ppo_ultra):
     potential = CriticalStates([[2.0]], [1], [1.0], scale=[1.0], tolerance=0.1)
-    args = ppo_ultra.Args(arm="r", alpha=0.5, shaping="potential", gamma=0.5)
+    args = ppo_ultra.Args(compile="off", arm="r", alpha=0.5, shaping="potential", gamma=0.5)
     env = ppo_ultra.guide(gym.make("llmwrappers-tests/Crossing-v0"), args, potential)
     env.reset()
     assert [env.step(1)[4]["llm_reward"] for _ in range(4)] == [0.0, 0.25, -0.5, 0.0]
@@ -650,7 +637,7 @@ def test_code_trains_its_control_and_a_bonus_everywhere(train, pretrained, tmp_p
 @pytest.mark.filterwarnings("ignore:CriticalFunction")
 def test_the_faults_of_code_count_where_they_were_made(ppo_ultra):
     """What a guided evaluation plays, or another environment, does not silence the code in this one."""
-    args = ppo_ultra.Args(env_id="Pendulum-v1", arm="ra", patience_steps=0, control_probability=0.0)
+    args = ppo_ultra.Args(compile="off", env_id="Pendulum-v1", arm="ra", patience_steps=0, control_probability=0.0)
     code = CriticalFunction("def critical(obs):\n    assert obs[0] > 2\n    return True, [0.0], 0.5", Box(-2, 2, (1,)))
     played, other = (ppo_ultra.guide(ppo_ultra.make_flat_env(args), args, code) for _ in range(2))
     with pytest.warns(UserWarning, match="the code failed"):

@@ -7,7 +7,7 @@ import torch
 from gymnasium.spaces import Box, Discrete
 
 from cleanrl_scripts.common.actor_critic import ActorCritic
-from cleanrl_scripts.common.networks import Adam
+from cleanrl_scripts.common.adam import Adam
 
 IMAGES = Box(0, 255, (2, 80, 80), np.uint8)
 
@@ -42,7 +42,7 @@ def test_what_is_saved_acts_as_before(observations, actions):
     for observation in seen:
         agent.normalized(observation, update=True)
     other.load_state_dict(agent.state_dict())
-    assert other.network.sizes == agent.network.sizes == other.state_dict()["sizes"]
+    assert other.sizes == agent.sizes == other.state_dict()["sizes"]
     for observation in seen:
         action = agent.act(observation, np.random.default_rng(0))
         assert np.array_equal(other.act(observation, np.random.default_rng(0)), action)
@@ -65,13 +65,13 @@ def test_acting_and_learning_go_through_the_same_networks(observations):
 def test_a_convolutional_agent_learns():
     """The probability of good actions rises, and values follow their targets."""
     agent = new_agent(IMAGES, Discrete(6))
-    optimizer = Adam(agent.parameters)
+    optimizer = Adam(agent.parameters, 1e-3)
     observations = torch.from_numpy(np.random.default_rng(0).integers(0, 255, (8, 2, 80, 80), dtype=np.uint8))
     log_probs, values = [], []
     for _ in range(5):
         outputs, value = agent(observations)
         log_probs.append(agent.policy.log_prob(outputs, agent.log_std, torch.full((8,), 4)))
         values.append(value)
-        optimizer.step(-log_probs[-1].mean() + 0.5 * (value - value.detach() - 1).square().mean(), 1e-3, 0.5)
+        optimizer.step(-log_probs[-1].mean() + 0.5 * (value - value.detach() - 1).square().mean(), 0.5)
     assert (log_probs[-1] > log_probs[0] + 0.05).all()
     assert values[-1].mean() > values[0].mean()

@@ -12,7 +12,7 @@ from conftest import Echo, OneStep, Turns
 
 from cleanrl_scripts.common.actor_critic import ActorCritic
 from cleanrl_scripts.common.errors import UserError
-from cleanrl_scripts.common.networks import MLP
+from cleanrl_scripts.common.networks import mlp
 from cleanrl_scripts.common.priors_of_arms import PriorArgs, arm_name, check_prior, load_priors, prior_files
 
 ONE_STEP = "llmwrappers-tests/OneStep-v0"
@@ -211,14 +211,13 @@ class TestExpert:
             np.testing.assert_array_equal(policy(observation), expected)
 
     def test_an_actor_of_td3_plays_in_native_units(self, tmp_path):
-        env, actor = gym.make("Pendulum-v1"), MLP([3, 8, 1])
-        actor.flat.data.copy_(torch.linspace(-1.0, 1.0, actor.flat.numel()))
-        torch.save({"env_id": "Pendulum-v0", "actor_sizes": [3, 8, 1], "actor": actor.flat.detach()}, tmp_path / "model.pt")
+        env, actor = gym.make("Pendulum-v1"), mlp([3, 8, 1], torch.nn.ReLU)
+        torch.save({"env_id": "Pendulum-v0", "actor_sizes": [3, 8, 1], "actor": actor.state_dict()}, tmp_path / "model.pt")
         # Another version of the same environment will do.
         (policy,) = load_priors(arguments(f"expert:{tmp_path / 'model.pt'}", "Pendulum-v1"), env).values()
         observation = env.reset(seed=0)[0]
-        x = np.tanh(actor.numpy(observation[None])[0, 0])
-        np.testing.assert_allclose(policy(observation), 2.0 * x, rtol=1e-6)
+        x = np.tanh(actor(torch.from_numpy(observation)).detach().numpy())
+        np.testing.assert_allclose(policy(observation), 2.0 * x, rtol=1e-5)
 
     def test_what_is_no_expert_here(self, tmp_path):
         path = tmp_path / "agent.pt"

@@ -10,7 +10,7 @@ from llmwrappers import Trajectories
 
 
 def test_a_mask_network_finds_the_state_that_matters(ppo_ultra):
-    args = ppo_ultra.Args(env_id="llmwrappers-tests/Crossing-v0", statemask_timesteps=16_384)
+    args = ppo_ultra.Args(compile="off", env_id="llmwrappers-tests/Crossing-v0", statemask_timesteps=16_384)
     steps = np.tile(np.arange(10.0), 4)
     trajectories = Trajectories(
         args.env_id, steps[:, None], np.ones(40, int), np.ones(40), [10] * 4, [False] * 4, np.full((4, 1), 10.0), [0] * 4

@@ -1,0 +1,107 @@
+"""Adam is torch's, as it is and compiled; what is compiled, and when."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from cleanrl_scripts import ppo_camel
+from cleanrl_scripts.common import compilation
+from cleanrl_scripts.common.actor_critic import ActorCritic
+from cleanrl_scripts.common.adam import Adam
+from cleanrl_scripts.common.compilation import compiled
+from cleanrl_scripts.common.networks import mlp
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize("max_grad_norm", [0.1, float("inf")])
+def test_adam_is_torchs(max_grad_norm):
+    mine = mlp([7, 16, 3])
+    theirs, plain = copy.deepcopy(mine), copy.deepcopy(mine)
+    optimizer, reference = Adam(mine.parameters(), 1e-2), torch.optim.Adam(theirs.parameters(), lr=1e-2)
+    lines = Adam(plain.parameters(), 1e-2)
+    for _ in range(5):
+        inputs = torch.randn(9, 7)
+        optimizer.step(mine(inputs).square().sum(), max_grad_norm)
+        reference.zero_grad()
+        theirs(inputs).square().sum().backward()
+        nn.utils.clip_grad_norm_(theirs.parameters(), max_grad_norm)
+        reference.step()
+        with torch.no_grad():  # the five lines that are compiled
+            lines.count += 1
+            lines._step([p.grad for p in theirs.parameters()])
+    for a, b, c in zip(mine.parameters(), theirs.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(c, b, rtol=1e-4, atol=1e-5)
+
+
+def test_adam_takes_the_gradient_of_a_plain_sum():
+    """Which autograd gives as one number, expanded."""
+    parameter, expected = nn.Parameter(torch.ones(100)), nn.Parameter(torch.ones(100))
+    optimizer = torch.optim.Adam([expected], lr=0.1)
+    Adam([parameter], 0.1).step(parameter.sum())
+    expected.sum().backward()
+    optimizer.step()
+    torch.testing.assert_close(parameter, expected)
+
+
+def test_what_is_saved_goes_on():
+    network = mlp([7, 3])
+    optimizer, inputs = Adam(network.parameters(), 1e-2), torch.randn(9, 7)
+    optimizer.step(network(inputs).square().sum())
+    other = copy.deepcopy(network)
+    resumed = Adam(other.parameters(), 1e-2)
+    resumed.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    for trained, adam in ((network, optimizer), (other, resumed)):
+        adam.step(trained(inputs).square().sum())
+    assert all(torch.equal(a, b) for a, b in zip(network.parameters(), other.parameters(), strict=True))
+
+
+def learner(wanted) -> ppo_camel.PPO:
+    spaces = ppo_camel.Box(-1, 1, (5,), np.float32), ppo_camel.Box(-1, 1, (3,), np.float32)
+    agent = ActorCritic(*spaces, np.random.default_rng(0), CPU)
+    ppo = ppo_camel.PPO(ppo_camel.Args(ent_coef=0.01, compile=wanted), [], agent, np.random.default_rng(0))
+    ppo.optimizer.learning_rate.fill_(3e-4)
+    return ppo
+
+
+def test_the_compiled_update_is_the_same():
+    """After 100 minibatches the parameters differ by 1e-4 at most, where they have moved by 5e-3 and more."""
+    fast, plain, begun = learner("on"), learner("off"), learner("off")
+    assert (fast.hardware.endswith("compiled"), plain.hardware.endswith("compiled")) == (True, False)
+    rng = np.random.default_rng(1)
+    for _ in range(100):
+        arrays = [rng.normal(size=shape).astype(np.float32) for shape in ((64, 5), (64, 3), 64, 64, 64)]
+        minibatch = [torch.from_numpy(array) for array in arrays]
+        minibatch.append(plain.log_probs(*minibatch[:2]).detach() + 0.1 * minibatch[2])
+        got, expected = fast.learn(*minibatch), plain.learn(*minibatch)
+        for a, b in zip(got, expected, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-3)
+    moved = 0.0
+    for a, b, c in zip(fast.agent.parameters, plain.agent.parameters, begun.agent.parameters, strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-4)
+        moved = max(moved, (b - c).abs().max().item())
+    assert moved > 5e-3
+
+
+class TestWhenItIsCompiled:
+    @pytest.mark.parametrize(
+        ("wanted", "steps", "is_compiled"), [("off", 10**6, 0), ("auto", 299_999, 0), ("auto", 300_000, 1)]
+    )
+    def test_as_wanted(self, wanted, steps, is_compiled, capsys):
+        update, words = compiled(len, ppo_camel.Args(compile=wanted, total_timesteps=steps), CPU)
+        assert (update is not len) == words.endswith("compiled") == is_compiled
+        assert capsys.readouterr().out == ""
+
+    def test_without_a_compiler(self, monkeypatch, capsys):
+        monkeypatch.setenv("PATH", "")
+        assert compiled(len, ppo_camel.Args(), CPU)[0] is len
+        assert capsys.readouterr().out == "note: the update is not compiled: no C++ compiler was found (g++, clang++)\n"
+
+    def test_where_torch_does_not_trace_gradients(self, monkeypatch, capsys):
+        monkeypatch.setattr(compilation.torch, "_dynamo", type("_dynamo", (), {"config": object()}))
+        assert compiled(len, ppo_camel.Args(compile="on"), CPU)[0] is len
+        assert "does not trace gradients" in capsys.readouterr().out
