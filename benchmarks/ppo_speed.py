@@ -16,7 +16,6 @@ import importlib
 import importlib.util
 import os
 import statistics
-import sys
 import traceback
 import warnings
 from dataclasses import dataclass
@@ -27,12 +26,12 @@ import gymnasium as gym
 import td3_speed
 import tyro
 from machine import describe_machine
-from td3_speed import ROOT, Gate, print_table, race, spread, start_environment
+from td3_speed import Gate, checkout_before, options_of, print_table, race, spread, start_environment
 
 warnings.filterwarnings("ignore", message=".*is out of date", category=DeprecationWarning)
 
 ROLLOUT, WIDTH = 2048, 64
-BASELINES = ("SB3", "SBX")
+BASELINES = ("SB3", "SBX", "ppo_camel before", "MuJoCo alone")
 
 
 @dataclass
@@ -50,16 +49,25 @@ class Args:
 # ------------------------------------------------------------------------------------------------ in a worker process
 
 
-def train_camel(gated, env_id: str, runs_dir: str) -> None:
+def train_camel(gated, name: str, env_id: str, runs_dir: str) -> None:
     """Runs ppo_camel.py; the gate goes around the environment that its PPO is given."""
-    sys.path.insert(0, str(ROOT))
+    options = options_of(name)
     script: Any = importlib.import_module("cleanrl_scripts.ppo_camel")
     ppo = script.PPO
     script.PPO = lambda args, envs, *others: ppo(args, [gated(env) for env in envs], *others)
     never = 10**9
-    command = f"--env-id {env_id} --prior none --no-cuda --eval-episodes 1"
+    command = f"--env-id {env_id} --prior none --no-cuda --eval-episodes 1{options}"
     command += f" --total-timesteps {never} --eval-every {never} --checkpoint-every {never}"
     script.main([*command.split(), "--runs-dir", runs_dir])
+
+
+def step_alone(env: gym.Env) -> None:
+    """Plays random actions for ever: what no learner can be faster than."""
+    env.reset(seed=1)
+    env.action_space.seed(1)
+    while True:
+        if any(env.step(env.action_space.sample())[2:4]):
+            env.reset()
 
 
 def train_baseline(gated, env_id: str, name: str) -> None:
@@ -113,10 +121,12 @@ def work(connection: Connection, name: str, env_id: str, args: td3_speed.Args, r
 
     try:
         with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
-            if name in BASELINES:
+            if name == "MuJoCo alone":
+                step_alone(gated(gym.make(env_id, disable_env_checker=True)))
+            elif name in ("SB3", "SBX"):
                 train_baseline(gated, env_id, name)
             else:
-                train_camel(gated, env_id, runs_dir)
+                train_camel(gated, name, env_id, runs_dir)
     except EOFError:
         pass  # the parent has closed the connection: it wants no more segments
     except Exception:
@@ -152,10 +162,11 @@ def main(args: Args) -> None:
         print(
             f"warning: the load average is {os.getloadavg()[0]:.1f}; with other work on these cores the numbers mean nothing\n"
         )
-    names = ["ppo_camel", "SB3", *(["SBX"] if has_sbx else [])]
+    names = ["ppo_camel", "ppo_camel eager", "ppo_camel before", "SB3", *(["SBX"] if has_sbx else []), "MuJoCo alone"]
     steps = args.rollouts * ROLLOUT
     start_environment(1, sorted(os.sched_getaffinity(0)))
-    reports = race(args.env_id, td3_speed.Args(steps=steps, rounds=args.rounds, warmup=args.warmup * ROLLOUT), names, work)
+    with checkout_before():
+        reports = race(args.env_id, td3_speed.Args(steps=steps, rounds=args.rounds, warmup=args.warmup * ROLLOUT), names, work)
     print_table(table_rows(steps, reports))
     if not has_sbx:
         print("\nSBX is not installed: pip install sbx-rl")
