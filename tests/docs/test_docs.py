@@ -16,9 +16,15 @@ import pytest
 from conftest import ROOT
 
 import llmwrappers
+from llmwrappers.priors.measurement import measure, random_actions
 
 README = ROOT / "README.md"
 PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
+POLICIES = [
+    (README, "Pendulum-v1"),
+    (ROOT / "docs" / "guides" / "environment.md", "Pendulum-v1"),
+    (ROOT / "docs" / "tutorial.py", "Pendulum-v1"),
+]
 WRITTEN = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "benchmarks" / "EVIDENCE.md"]
 COMPARISONS = ROOT / "benchmarks" / "comparisons"
 INTERVAL = r"-?\d[\d.,]* \[[-\d., ]+\]"
@@ -166,6 +172,19 @@ NOT_RUN = ("pip install -e ", "pytest", "python tests/zoo.py", "pre-commit insta
 NOT_RUN += ("llama-server ", "python -m llama_cpp.server ", "transformers serve ", "vllm serve ")
 
 
+@pytest.mark.parametrize(("page", "env_id"), POLICIES, ids=[str(page.relative_to(ROOT)) for page, _ in POLICIES])
+def test_the_policies_of_a_page_beat_random_actions(page, env_id):
+    env = gym.make(env_id)
+    random = measure(env, random_actions(env.action_space, seed=0), episodes=10, seed=0)
+    sources = re.findall(r"^def policy\(obs\):.*(?:\n(?:    .*)?)*", text(page), re.M)
+    assert sources
+    for source in sources:
+        exec(f"import numpy as np\n{source}", namespace := {})
+        played = measure(env, namespace["policy"], episodes=10, seed=0)
+        assert played.faults == 0
+        assert np.mean(played.returns) > np.mean(random.returns) + 2 * np.std(random.returns)
+
+
 def commands(page: Path) -> list[str]:
     """The commands of a page, each in one line, without comments."""
     lines = "\n".join(fenced(page, "bash")).replace("\\\n", " ").splitlines()
@@ -209,7 +228,7 @@ def test_the_commands_of_a_page_run(page, tmp_path):
     for name in ("benchmarks", "cleanrl_scripts", "docs", "llmwrappers", "local_llm", "prompts"):
         (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "my_package.py").write_text(OWN_ENVIRONMENT)
-    (tmp_path / "my_policy.py").write_text("def policy(obs):\n    return [-2.0 * obs[1] - 0.5 * obs[2]]\n")
+    (tmp_path / "my_policy.py").write_text(fenced(ROOT / "docs" / "guides" / "environment.md", "python")[0])
     for folder, name, code in (
         ("policies/my_package-MyEnv-v0", "policy-1.py", "def policy(obs):\n    return [-2.0 * obs[1]]\n"),
         ("tables/Swimmer-v4", "critical.py", FUNCTION),
