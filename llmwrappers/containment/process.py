@@ -183,11 +183,14 @@ class LockedProcess:
     def take_care(self, seconds: float) -> None:
         """Brings the process to this core, because another one would have to wake up, and lets it compute on."""
         self.stays_awake = len(os.sched_getaffinity(0)) > 1
-        with contextlib.suppress(OSError):  # it died, or may not
+        with contextlib.suppress(OSError):  # it died, or a container forbids it
             os.sched_setaffinity(self.process.pid, {ctypes.CDLL(None).sched_getcpu()})
+        with contextlib.suppress(OSError):
             assert resource is not None
+            _, most = resource.prlimit(self.process.pid, resource.RLIMIT_CPU)
             cpu_seconds = int(time.monotonic() - self.started + seconds + FIRST_CPU_SECONDS)
-            resource.prlimit(self.process.pid, resource.RLIMIT_CPU, (cpu_seconds, resource.RLIM_INFINITY))
+            cpu_seconds = cpu_seconds if most == resource.RLIM_INFINITY else min(cpu_seconds, most)
+            resource.prlimit(self.process.pid, resource.RLIMIT_CPU, (cpu_seconds, most))
 
     def forget(self) -> None:
         """In a fork of the owner: lets go of the process, which goes on for its owner."""

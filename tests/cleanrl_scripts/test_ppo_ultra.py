@@ -219,6 +219,7 @@ def test_values_learn_the_returns(ppo_ultra):
     ppo.rewards[:, 0], ppo.values[:, 0] = [1, 2, 3, 4, 5, 6], [7, 1, -2, 0, 3, 9]
     ppo.dones[[2, 5]] = True
     ppo.loss = Batches(ppo)
+    ppo.learn = ppo.optimizer.descent(ppo.loss)
     ppo.update(1e-3)
     ((observations, _, advantages, returns, *_),) = ppo.loss
     order = observations[:, 0].astype(int)
@@ -233,6 +234,7 @@ def test_epochs_end_early_where_the_policy_has_moved_too_far(ppo_ultra, target_k
     """A ratio of 2 is a divergence of 2 - 1 - log 2 = 0.31."""
     ppo = ppo_of(ppo_ultra, Ends([0.0]), num_steps=6, num_minibatches=2, update_epochs=4, target_kl=target_kl)
     ppo.loss = Batches(ppo, ratio=2.0)
+    ppo.learn = ppo.optimizer.descent(ppo.loss)
     ppo.update(1e-3)
     assert len(ppo.loss) == 2 * epochs
     assert ppo.metrics["losses/approx_kl"] == pytest.approx(1 - math.log(2), rel=1e-4)
@@ -289,6 +291,7 @@ def test_what_is_imitated_is_not_credited_too(ppo_ultra, imitation_coef):
     ppo = ppo_of(ppo_ultra, env, num_steps=64, num_minibatches=2, update_epochs=1, imitation_coef=imitation_coef)
     ppo.collect()
     ppo.loss = Batches(ppo)
+    ppo.learn = ppo.optimizer.descent(ppo.loss)
     ppo.update(1e-3)
     credited = np.concatenate([batch[-2] for batch in ppo.loss])
     assert 16 < ppo.overridden.sum() < 48
