@@ -57,8 +57,7 @@ class NoveltyBonus(GuidedWrapper):
         self._lookup = GuidanceLookup(guidance, env, None, patience_steps)
 
     def reset(self, *, seed=None, options=None):
-        self.observation, info = self.env.reset(seed=seed, options=options)
-        self._lookup.look(self.observation, info)
+        self.observation, info = super().reset(seed=seed, options=options)
         return self.observation, info
 
     def step(self, action):
