@@ -8,19 +8,17 @@ in this process, and the same in another. All take turns in every round, on obse
 the bit. A time is the median over the calls of a round; a cell the median over the rounds.
 """
 
-import io
 import os
 import statistics
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import tyro
+from history import extract
 from machine import describe_machine
 
 import llmwrappers
@@ -34,10 +32,7 @@ GOAL = 10.0
 
 def forms_before(folder: str) -> type:
     """Takes the package of the forms before out of the history, and puts it where it was."""
-    command = ["git", "archive", BEFORE, "llmwrappers/sandbox"]
-    archive = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, check=True).stdout
-    with tarfile.open(fileobj=io.BytesIO(archive)) as files:
-        files.extractall(folder, filter="data")
+    extract(BEFORE, folder, "llmwrappers/sandbox")
     llmwrappers.__path__.append(f"{folder}/llmwrappers")
     from llmwrappers.sandbox.generated_policy import GeneratedPolicy  # pyright: ignore[reportMissingImports]
 

@@ -18,13 +18,10 @@ one, while JAX's suffer little: the ratios then mean nothing either. Linux only.
 import contextlib
 import importlib
 import importlib.metadata
-import io
 import multiprocessing
 import os
 import statistics
-import subprocess
 import sys
-import tarfile
 import tempfile
 import time
 import traceback
@@ -32,17 +29,16 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import tyro
+from history import ROOT, extract
 from machine import describe_machine
 
 warnings.filterwarnings("ignore", message=".*is out of date", category=DeprecationWarning)
 
-ROOT = Path(__file__).parents[1]
 # The last commit before the update was compiled: its networks had a backward written by hand.
 BEFORE = "fbbba62"
 BATCH, WIDTH = 256, 256
@@ -239,10 +235,7 @@ def start_environment(threads: int, cores: list[int]) -> None:
 def checkout_before() -> Iterator[None]:
     """Has the scripts of BEFORE in a folder, for the workers that run them."""
     with tempfile.TemporaryDirectory() as folder:
-        command = ["git", "archive", BEFORE, "cleanrl_scripts", "llmwrappers", "prompts"]
-        archive = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout
-        with tarfile.open(fileobj=io.BytesIO(archive)) as files:
-            files.extractall(folder, filter="data")
+        extract(BEFORE, folder, "cleanrl_scripts", "llmwrappers", "prompts")
         os.environ["CAMEL_BEFORE"] = folder
         yield
 
