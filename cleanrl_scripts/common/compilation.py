@@ -23,9 +23,8 @@ def compiled(update: Callable, args: RunArgs, device: torch.device, images: bool
     """
     threads = torch.get_num_threads()
     hardware = str(device) if device.type != "cpu" else f"cpu, {threads} thread{'s' * (threads > 1)}"
-    if args.compile == "off" or (args.compile == "auto" and (images or device.type != "cpu")):
-        return update, hardware
-    if args.compile == "auto" and args.total_timesteps < PAYS_FROM_STEPS:
+    pays = device.type == "cpu" and not images and args.total_timesteps >= PAYS_FROM_STEPS
+    if args.compile == "off" or (args.compile == "auto" and not pays):
         return update, hardware
     if not hasattr(torch._dynamo.config, "trace_autograd_ops"):
         return _as_it_is(update, f"torch {torch.__version__} does not trace gradients"), hardware

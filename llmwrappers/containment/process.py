@@ -23,7 +23,7 @@ import numpy as np
 from llmwrappers.containment.errors import PolicyFault, PolicyRejected
 from llmwrappers.containment.layouts import Layout
 from llmwrappers.containment.lint import Imports
-from llmwrappers.containment.lock import FIRST_CPU_SECONDS, can_lock
+from llmwrappers.containment.lock import FIRST_CPU_SECONDS
 from llmwrappers.containment.worker import DROP, FAULT, HEADER, LAYOUT, NUMBERS, SET, SIZE
 
 try:
@@ -52,12 +52,10 @@ class LockedProcess:
     It is killed where it dies, hangs or answers with something else; when nobody holds it; and when its owner ends.
 
     Raises:
-        PolicyRejected: the system has no lock
+        PolicyRejected: the lock does not hold
     """
 
     def __init__(self, source: str, called: tuple[str, ...], imports: Imports):
-        if not can_lock():
-            raise PolicyRejected(None, NO_LOCK)
         self.states, self.left, self.layouts = itertools.count(), [], {}
         self.lock, self.calls, self.started = threading.Lock(), 0, time.monotonic()
         # Nothing of the environment, which may hold keys, but what Python needs to start, and what makes NumPy round as here.

@@ -74,13 +74,18 @@ class Program:
 def controller(namespace: dict[str, Any], called: tuple[str, ...]) -> tuple[Callable, Callable | None]:
     """Returns the function that acts and the one that begins an episode, if there is one."""
     found = next((namespace[name] for name in called if name in namespace), None)
-    owner = found() if inspect.isclass(found) else found
-    act = owner if callable(owner) else getattr(owner, "act", None)
+    owner, act = acting(found)
     if not callable(act):
         what = f"found {found!r}" if found is not None else "found neither"
         raise PolicyRejected(None, f"it must define policy(obs), or a class Policy with __call__ or act; {what}")
     reset = getattr(owner, "reset", None) or namespace.get("reset")
     return act, reset if callable(reset) and not _needs_arguments(reset) else None
+
+
+def acting(found: Any) -> tuple[Any, Any]:
+    """Returns an object, of a class a new one, and what of it acts: itself if it can be called, else its ``act``, or None."""
+    owner = found() if inspect.isclass(found) else found
+    return owner, owner if callable(owner) else getattr(owner, "act", None)
 
 
 def _needs_arguments(function: Callable) -> bool:

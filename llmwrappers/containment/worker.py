@@ -107,13 +107,13 @@ def main() -> None:
     sys.stdout = sys.stderr = Nowhere()
     sys.stdin = io.StringIO()
     end_with_parent()
-    float64, fault_of = np.dtype(np.float64), describe
+    float64 = np.dtype(np.float64)
 
     def row(kind: int, shape: tuple[int, ...], data: bytes) -> bytes:
         return struct.pack(f"<BB6x{len(shape)}q", kind, len(shape), *shape) + data + bytes(-len(data) % 8)
 
     def fault(error: BaseException) -> bytes:
-        text = fault_of(error).encode("utf-8", "replace")[:LONGEST_FAULT]
+        text = describe(error).encode("utf-8", "replace")[:LONGEST_FAULT]
         return row(FAULT, (len(text),), text)
 
     def answered(answer: Any) -> bytes:

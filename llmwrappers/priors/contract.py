@@ -9,7 +9,7 @@ from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
 
 from llmwrappers.containment.errors import PolicyFault
-from llmwrappers.containment.program import Program, describe
+from llmwrappers.containment.program import Program, acting, describe
 
 PriorPolicy = Callable[[Any], Any]
 """An observation (raw, usually an array) -> an action in native units; on a Discrete space an action, or those allowed.
@@ -50,8 +50,7 @@ class PriorObject:
         return f"PriorObject({self.source!r})"
 
     def _begin(self) -> None:
-        self._object: Any = self.source() if inspect.isclass(self.source) else self.source
-        self._act = self._object if callable(self._object) else self._object.act
+        self._object, self._act = acting(self.source)
 
 
 def begin_episode(policy: PriorPolicy) -> None:
