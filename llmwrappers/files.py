@@ -1,5 +1,6 @@
-"""write_atomically: a file is the old one or the new one; folder_name: what an environment's is called."""
+"""write_atomically: a file is the old one or the new one; sha256: its hash; folder_name: what an environment's is called."""
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -16,6 +17,11 @@ def write_atomically(path: Path, data: bytes | memoryview | str) -> None:
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+def sha256(path: Path) -> str:
+    """Returns the hash of a file's bytes, as provenance.json keeps it."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def folder_name(env_id: str) -> str:

@@ -2,7 +2,6 @@
 
 import argparse
 import datetime
-import hashlib
 import importlib.metadata
 import json
 import os
@@ -231,11 +230,6 @@ class Overwriting:
 def save_text(path: Path, text: str) -> None:
     """Writes a text to the byte: as UTF-8, with its own line ends."""
     path.write_text(text, "utf-8", newline="")
-
-
-def sha256(path: Path) -> str:
-    """Returns the hash of a file."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def command_line(program: str, argv: list[str]) -> str:

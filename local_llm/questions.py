@@ -14,8 +14,9 @@ from gymnasium.spaces import Box, Discrete
 
 from llmwrappers import PolicyRejected
 from llmwrappers.critical_states.function import CriticalFunction, vet_critical_function
+from llmwrappers.files import sha256
 from local_llm.answers import SEND_JSON, UselessAnswer, action_within, exact_integer, exact_number, extract_answer
-from local_llm.command import MOST_RETRIES, save_text, sha256
+from local_llm.command import MOST_RETRIES, save_text
 from local_llm.episode_prompts import Case, Episodes, Key
 from local_llm.extract import SEND_CRITICAL, extract_critical
 from local_llm.models.ledger import Metered

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from llmwrappers import Trajectories, __version__
-from local_llm.command import UserError, sha256
+from llmwrappers.files import sha256
+from local_llm.command import UserError
 from local_llm.processes import run_commands, training_command
 from local_llm.wording import number_text
 

@@ -21,7 +21,7 @@ from typing import Any
 import gymnasium as gym
 
 from llmwrappers import PolicyRejected, priors, vet_policy
-from llmwrappers.files import folder_name
+from llmwrappers.files import folder_name, sha256
 from llmwrappers.making import make
 from llmwrappers.priors import PriorPolicy
 from llmwrappers.priors.measurement import Measurement, choose, measure, random_actions
@@ -43,7 +43,6 @@ from local_llm.command import (
     make_backend,
     recordings,
     save_text,
-    sha256,
     stop_on_sigterm,
     take_env_kwargs,
     take_sampling,

@@ -1,6 +1,5 @@
 """The agent that is fine-tuned and the critical states that guide it: which files they are, how they are read and checked."""
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from cleanrl_scripts.common.permuted_actions import PermutedActions
 from cleanrl_scripts.common.statemask import statemask
 from llmwrappers import CriticalFunction, CriticalStates, Trajectories
 from llmwrappers.critical_states.guidance import SHIPPED, Guidance, load_guidance
-from llmwrappers.files import folder_name
+from llmwrappers.files import folder_name, sha256
 
 
 @dataclass
@@ -121,7 +120,7 @@ def source_files(args: SourceArgs) -> dict[str, str]:
     if args.arm != "none" and not args.pretrain_timesteps:
         paths["critical_states"] = Path(guidance_source(args))
     files = {name: path for name, path in paths.items() if path is not None and path.is_file()}
-    return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files.items()}
+    return {name: sha256(path) for name, path in files.items()}
 
 
 def load_agent(args: SourceArgs, agent: ActorCritic) -> None:

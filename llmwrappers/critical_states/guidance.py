@@ -6,7 +6,6 @@ CriticalFunction), ``trajectories.npz`` and ``agent.pt`` (what the LLM was shown
 """
 
 import copy
-import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable
@@ -18,14 +17,14 @@ import gymnasium as gym
 from llmwrappers.containment.errors import PolicyRejected
 from llmwrappers.critical_states.function import CriticalFunction
 from llmwrappers.critical_states.table import CriticalStates
-from llmwrappers.files import folder_name
+from llmwrappers.files import folder_name, sha256
+from llmwrappers.priors import TRUSTED
 from llmwrappers.priors.contract import begin_episode
 
 Guidance = Callable[[Any], tuple[Any, float] | None]
 """An observation (raw, usually an array) -> an action in native units and a reward in [-1, 1]; None where it has no say."""
 
 SHIPPED = Path(__file__).parent / "shipped"
-TRUSTED = "trusted:"
 
 
 def shipped_tables() -> list[str]:
@@ -98,7 +97,7 @@ def _is_as_shipped(path: Path) -> bool:
     if not path.resolve().is_relative_to(SHIPPED):
         return False
     facts = json.loads((path.parent / "provenance.json").read_text("utf-8"))
-    return facts["code"]["critical_sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+    return facts["code"]["critical_sha256"] == sha256(path)
 
 
 def entry_count(guidance: Guidance) -> int:
@@ -125,10 +124,6 @@ class GuidanceLookup:
         self.hit_count = self.step_count = 0
         self.entry, self.advice = -1, None
         self.disabled: frozenset[int] = frozenset()
-
-    def begin_episode(self) -> None:
-        """Tells code that keeps state that an episode begins."""
-        begin_episode(self.guidance)
 
     def require_entries(self, entries: frozenset[int]) -> None:
         """Raises a ValueError if there is an entry that the guidance does not have."""
@@ -183,7 +178,7 @@ class GuidedWrapper(gym.Wrapper):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
         """Resets the environment and looks the first observation up."""
         observation, info = self.env.reset(seed=seed, options=options)
-        self._lookup.begin_episode()
+        begin_episode(self._lookup.guidance)
         self._lookup.look(observation, info)
         return observation, info
 

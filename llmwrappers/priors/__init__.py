@@ -5,7 +5,6 @@ One folder an environment: ``prompt.txt`` (everything the LLM was given), ``repl
 serves, the hashes, the default candidate and why). ``python -m llmwrappers.priors`` measures every candidate.
 """
 
-import hashlib
 import json
 import os
 import warnings
@@ -17,6 +16,7 @@ import gymnasium as gym
 from llmwrappers.containment.errors import PolicyRejected
 from llmwrappers.containment.policy import ContainedPolicy
 from llmwrappers.containment.program import Program
+from llmwrappers.files import sha256
 from llmwrappers.priors.contract import PriorObject, PriorPolicy
 from llmwrappers.priors.written_for import require_written_for
 
@@ -184,18 +184,18 @@ def _chosen(folder: Path, candidate: int | None, prior: Any) -> int:
     return chosen
 
 
-def is_as_shipped(path: Path) -> bool:
+def _is_as_shipped(path: Path) -> bool:
     """Whether a file is shipped, and what it was when it was shipped: then its code is the library's own."""
     if not path.resolve().is_relative_to(SHIPPED):
         return False
     facts = json.loads((path.parent / "provenance.json").read_text("utf-8"))["candidates"]
-    return any(hashes.get("policy_sha256") == hashlib.sha256(path.read_bytes()).hexdigest() for hashes in facts.values())
+    return any(hashes.get("policy_sha256") == sha256(path) for hashes in facts.values())
 
 
 def _load_file(path: Path) -> PriorPolicy:
     try:
         source = path.read_text("utf-8-sig")
-        return Program(source, str(path)) if is_as_shipped(path) else ContainedPolicy(source)
+        return Program(source, str(path)) if _is_as_shipped(path) else ContainedPolicy(source)
     except UnicodeDecodeError as error:
         raise PolicyRejected(None, f"{str(path)!r} is not text in UTF-8: {error}") from None
     except PolicyRejected as rejected:
