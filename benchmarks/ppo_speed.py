@@ -1,4 +1,4 @@
-"""Steps per second of ppo_camel.py (--prior none), of Stable-Baselines3's PPO and of SBX's PPO, in one run.
+"""Steps per second of ppo_camel.py (--prior none), of the PPO of Stable-Baselines3, SBX and CleanRL, in one run.
 
     python benchmarks/ppo_speed.py                 # Hopper-v4 on one core; 3 minutes, 2 without SBX, which is optional
 
@@ -8,7 +8,7 @@ are interleaved as in td3_speed.py, all on the same core. PPO learns after each 
 gate (see there) stops a loop before the first step of a rollout, and a segment holds as many updates as rollouts.
 
 They differ in this: ppo_camel.py also writes its metrics to files and lowers the learning rate; SBX does not clip the values'
-loss. Use a quiet machine. Linux only.
+loss; CleanRL draws the minibatches of an epoch alike and writes its metrics to TensorBoard. Use a quiet machine. Linux only.
 """
 
 import contextlib
@@ -26,12 +26,12 @@ import gymnasium as gym
 import td3_speed
 import tyro
 from machine import describe_machine
-from td3_speed import Gate, checkout_before, options_of, print_table, race, spread, start_environment
+from td3_speed import Gate, checkout_before, options_of, print_table, race, spread, start_environment, train_cleanrl
 
 warnings.filterwarnings("ignore", message=".*is out of date", category=DeprecationWarning)
 
 ROLLOUT, WIDTH = 2048, 64
-BASELINES = ("SB3", "SBX", "ppo_camel before", "MuJoCo alone")
+BASELINES = ("SB3", "SBX", "CleanRL", "ppo_camel before", "MuJoCo alone")
 
 
 @dataclass
@@ -44,6 +44,8 @@ class Args:
     """segments of each contestant"""
     warmup: int = 2
     """rollouts before the first segment; JAX compiles in them"""
+    cleanrl: str | None = None
+    """a checkout of CleanRL: also runs its ppo_continuous_action.py"""
 
 
 # ------------------------------------------------------------------------------------------------ in a worker process
@@ -123,6 +125,8 @@ def work(connection: Connection, name: str, env_id: str, args: td3_speed.Args, r
         with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
             if name == "MuJoCo alone":
                 step_alone(gated(gym.make(env_id, disable_env_checker=True)))
+            elif name == "CleanRL":
+                train_cleanrl(gated, f"{args.cleanrl}/cleanrl/ppo_continuous_action.py", env_id)
             elif name in ("SB3", "SBX"):
                 train_baseline(gated, env_id, name)
             else:
@@ -136,16 +140,16 @@ def work(connection: Connection, name: str, env_id: str, args: td3_speed.Args, r
 # ------------------------------------------------------------------------------------------------ in the parent process
 
 
-def table_rows(steps: int, reports: dict[str, list[float]]) -> list[list[str]]:
+def table_rows(steps: int, reports: dict[str, list[float]], peaks: dict[str, float]) -> list[list[str]]:
     """The header, and one row a contestant."""
     baselines = [name for name in BASELINES if name in reports]
-    rows = [["contestant", "steps/s", *(f"times {name}" for name in baselines), "seconds a rollout"]]
+    rows = [["contestant", "steps/s", *(f"times {name}" for name in baselines), "seconds a rollout", "peak MB"]]
     for name, seconds in reports.items():
         row = [name, spread([steps / second for second in seconds], 0)]
         for baseline in baselines:
             ratios = [other / own for other, own in zip(reports[baseline], seconds, strict=True)]
             row.append("1" if name == baseline else spread(ratios, 2))
-        rows.append([*row, f"{statistics.median(seconds) * ROLLOUT / steps:.2f}"])
+        rows.append([*row, f"{statistics.median(seconds) * ROLLOUT / steps:.2f}", f"{peaks[name]:.0f}"])
     return rows
 
 
@@ -162,12 +166,14 @@ def main(args: Args) -> None:
         print(
             f"warning: the load average is {os.getloadavg()[0]:.1f}; with other work on these cores the numbers mean nothing\n"
         )
-    names = ["ppo_camel", "ppo_camel eager", "ppo_camel before", "SB3", *(["SBX"] if has_sbx else []), "MuJoCo alone"]
+    others = [*(["SBX"] if has_sbx else []), *(["CleanRL"] if args.cleanrl else [])]
+    names = ["ppo_camel", "ppo_camel eager", "ppo_camel before", "SB3", *others, "MuJoCo alone"]
     steps = args.rollouts * ROLLOUT
     start_environment(1, sorted(os.sched_getaffinity(0)))
     with checkout_before():
-        reports = race(args.env_id, td3_speed.Args(steps=steps, rounds=args.rounds, warmup=args.warmup * ROLLOUT), names, work)
-    print_table(table_rows(steps, reports))
+        segments = td3_speed.Args(steps=steps, rounds=args.rounds, warmup=args.warmup * ROLLOUT, cleanrl=args.cleanrl)
+        reports, peaks = race(args.env_id, segments, names, work)
+    print_table(table_rows(steps, reports, peaks))
     if not has_sbx:
         print("\nSBX is not installed: pip install sbx-rl")
 

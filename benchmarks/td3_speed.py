@@ -1,6 +1,7 @@
-"""Steps per second of td3_camel.py (--prior none), of Stable-Baselines3's TD3 and of SBX's TD3, interleaved in one run.
+"""Steps per second of td3_camel.py (--prior none), of the TD3 of Stable-Baselines3, SBX and CleanRL, interleaved in one run.
 
     python benchmarks/td3_speed.py                 # Hopper-v4 and Ant-v4, on one core and on two; a quarter of an hour
+    python benchmarks/td3_speed.py --cleanrl FOLDER    # one more: CleanRL, from a checkout of it
     python benchmarks/td3_speed.py --bfloat16      # one more row: td3_camel.py --matmul bfloat16, which is not exact
 
 All contestants: actor and both critics 256-256 ReLU, batch 256, one update an environment step, policy delay 2, Adam 3e-4,
@@ -20,6 +21,7 @@ import importlib
 import importlib.metadata
 import multiprocessing
 import os
+import runpy
 import statistics
 import sys
 import tempfile
@@ -29,6 +31,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -42,7 +45,7 @@ warnings.filterwarnings("ignore", message=".*is out of date", category=Deprecati
 # The last commit before the update was compiled: its networks had a backward written by hand.
 BEFORE = "fbbba62"
 BATCH, WIDTH = 256, 256
-BASELINES = ("SB3", "SBX", "td3_camel before")
+BASELINES = ("SB3", "SBX", "CleanRL", "td3_camel before")
 
 
 @dataclass
@@ -59,6 +62,8 @@ class Args:
     """random steps that fill the replay buffer before learning starts"""
     warmup: int = 500
     """training steps before the first segment; JAX compiles in them"""
+    cleanrl: str | None = None
+    """a checkout of CleanRL: also runs its td3_continuous_action.py"""
     bfloat16: bool = False
     """also runs td3_camel.py --matmul bfloat16, whose products are not exact where the processor has matrix units for it"""
 
@@ -149,6 +154,31 @@ def train_baseline(gated, env_id: str, args: Args, name: str) -> None:
     model.learn(10**9)
 
 
+def train_cleanrl(gated, file: str, env_id: str, options: str = "") -> None:
+    """Runs a file of CleanRL as it is, on what it needs of Gymnasium 0.29: vector environments and TransformObservation."""
+
+    class VectorEnv(gym.vector.SyncVectorEnv):
+        def __init__(self, env_fns):
+            super().__init__(env_fns, autoreset_mode=gym.vector.AutoresetMode.SAME_STEP)
+
+        def step(self, actions):
+            *transition, infos = super().step(actions)
+            return *transition, {"final_observation": infos["final_obs"]} if "final_obs" in infos else {}
+
+    make, transform = gym.make, gym.wrappers.TransformObservation
+    patches: dict[Any, Any] = {
+        gym: {"make": lambda *arguments, **options: gated(make(*arguments, **options))},
+        gym.vector: {"SyncVectorEnv": VectorEnv},
+        gym.wrappers: {"TransformObservation": lambda env, function: transform(env, function, env.observation_space)},
+    }
+    for module, names in patches.items():
+        vars(module).update(names)
+    sys.path.insert(0, str(Path(file).parents[1]))
+    sys.argv = [file, *f"--env-id {env_id} --total-timesteps 1000000000 --no-cuda {options}".split()]
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):  # it writes runs/ where it stands
+        runpy.run_path(file, run_name="__main__")
+
+
 def measure_limit(connection: Connection, env_id: str, steps: int) -> None:
     """Reports the seconds of a 256 x 256 x 256 product and of a bare step, as often as it is asked."""
     import torch
@@ -188,6 +218,9 @@ def work(connection: Connection, name: str, env_id: str, args: Args, runs_dir: s
         with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
             if name == "limit":
                 measure_limit(connection, env_id, args.steps)
+            elif name == "CleanRL":
+                file = f"{args.cleanrl}/cleanrl/td3_continuous_action.py"
+                train_cleanrl(gated, file, env_id, f"--learning-starts {args.fill}")
             elif name in ("SB3", "SBX"):
                 train_baseline(gated, env_id, args, name)
             else:
@@ -248,10 +281,16 @@ def receive(name: str, connection: Connection):
     return report
 
 
-def race(env_id: str, args: Args, names: list[str], work=work) -> dict[str, list]:
-    """What each worker, living as ``work`` says, reported of its segments, one report a round."""
+def peak_memory(pid: int | None) -> float:
+    """The most memory that a process has held so far, in MB."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
+
+
+def race(env_id: str, args: Args, names: list[str], work=work) -> tuple[dict[str, list], dict[str, float]]:
+    """What each worker, living as ``work`` says, reported of its segments, one report a round; and its peak memory."""
     context = multiprocessing.get_context("spawn")  # a fresh interpreter each
-    workers, connections, reports = [], {}, {name: [] for name in names}
+    workers, connections, reports, peaks = [], {}, {name: [] for name in names}, {}
     with tempfile.TemporaryDirectory() as folder:
         try:
             for name in names:
@@ -267,6 +306,7 @@ def race(env_id: str, args: Args, names: list[str], work=work) -> dict[str, list
                     time.sleep(0.2)  # the threads of the one before stop spinning
                     connections[name].send(args.steps)
                     reports[name].append(receive(name, connections[name]))
+            peaks = {name: peak_memory(worker.pid) for name, worker in zip(names, workers, strict=True)}
         finally:
             for connection in connections.values():
                 connection.close()
@@ -274,7 +314,7 @@ def race(env_id: str, args: Args, names: list[str], work=work) -> dict[str, list
                 worker.join(timeout=20)
                 worker.kill()
                 worker.join()
-    return reports
+    return reports, peaks
 
 
 def spread(values: list[float], digits: int) -> str:
@@ -283,7 +323,9 @@ def spread(values: list[float], digits: int) -> str:
     return f"{median} ({least}-{greatest})"
 
 
-def table_rows(env_id: str, threads: int, args: Args, reports: dict[str, list]) -> tuple[list[list[str]], str]:
+def table_rows(
+    env_id: str, threads: int, args: Args, reports: dict[str, list], peaks: dict[str, float]
+) -> tuple[list[list[str]], str]:
     """One row a contestant, and a line about the limit."""
     limits = reports.pop("limit")
     product_seconds, step_seconds = (statistics.median(column) for column in zip(*limits, strict=True))
@@ -294,10 +336,10 @@ def table_rows(env_id: str, threads: int, args: Args, reports: dict[str, list]) 
     rows = []
     for name, seconds in reports.items():
         row = [env_id, str(threads), name, spread([args.steps / second for second in seconds], 0)]
-        for baseline in BASELINES:
+        for baseline in (name for name in BASELINES if name in reports):
             ratios = [other / own for other, own in zip(reports[baseline], seconds, strict=True)]
             row.append("1" if name == baseline else spread(ratios, 2))
-        rows.append([*row, f"{limit * args.steps / statistics.median(seconds):.0%}"])
+        rows.append([*row, f"{limit * args.steps / statistics.median(seconds):.0%}", f"{peaks[name]:.0f}"])
     line = (
         f"limit of {env_id} on {threads} thread{'s' * (threads > 1)}: {flop / 1e6:.0f} MFLOP at {rate / 1e9:.0f} GFLOP/s = "
         f"{flop / rate * 1e3:.2f} ms, and {step_seconds * 1e3:.2f} ms of environment: {1 / limit:.0f} steps/s"
@@ -321,15 +363,16 @@ def main(args: Args) -> None:
         print(
             f"warning: the load average is {os.getloadavg()[0]:.1f}; with other work on these cores the numbers mean nothing\n"
         )
-    names = ["td3_camel", "td3_camel eager", "td3_camel before", "SB3", "SBX", "limit"]
+    names = ["td3_camel", "td3_camel eager", "td3_camel before", "SB3", "SBX", *(["CleanRL"] if args.cleanrl else []), "limit"]
     names += ["td3_camel bfloat16 (not exact)"] * args.bfloat16
-    rows = [["environment", "threads", "contestant", "steps/s", *(f"times {name}" for name in BASELINES), "share of the limit"]]
+    times = [f"times {name}" for name in BASELINES if name in names]
+    rows = [["environment", "threads", "contestant", "steps/s", *times, "share of the limit", "peak MB"]]
     lines = []
     for env_id in args.env_ids:
         for threads in args.threads:
             start_environment(threads, cores)
             with checkout_before():
-                more_rows, line = table_rows(env_id, threads, args, race(env_id, args, names))
+                more_rows, line = table_rows(env_id, threads, args, *race(env_id, args, names))
             rows += more_rows
             lines.append(line)
             print(f"{env_id}, {threads} thread{'s' * (threads > 1)}: done", file=sys.stderr)

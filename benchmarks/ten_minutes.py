@@ -3,9 +3,10 @@
     python benchmarks/ten_minutes.py                         # two runs at a time; what is in the CSV is not run again
     python benchmarks/ten_minutes.py --report-only           # the table and the figure
 
-Each run is a process of one thread on a core of its own. Its clock starts before the learner is made and runs through audition,
-cloning and compilation. It stands while the agent is evaluated: every half minute, 5 episodes without exploration noise, seeded
-10000 to 10004. A script of ours stops after its 1 000 000 steps; its last evaluation holds until the end.
+Each run is a process of one thread on a core of its own. Its clock is the processor time of the process and of the compilers it
+started: on a quiet machine, wall-clock time. It starts before the learner is made, runs through audition, cloning and
+compilation (nothing is cached), and stands while the agent is evaluated: every half minute, 5 episodes without exploration
+noise, seeded 10000 to 10004. A script of ours stops after its 1 000 000 steps; its last evaluation holds until the end.
 
 Hyperparameters are each library's defaults: those of ppo_camel.py and td3_camel.py, of Stable-Baselines3's PPO and SAC, of
 SBX's TD3, SAC and CrossQ. None is tuned to an environment.
@@ -20,7 +21,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,14 +30,14 @@ import gymnasium as gym
 import numpy as np
 import tyro
 from history import ROOT
-from machine import describe_machine
+from machine import describe_machine, processor
 
 FOLDER = ROOT / "benchmarks" / "comparisons" / "ten-minutes"
 CONTESTANTS = ("ppo_camel", "ppo_camel none", "td3_camel", "SB3 PPO", "SB3 SAC", "SBX TD3", "SBX SAC", "SBX CrossQ")
 EPISODES = 5
 LATE_MINUTES = 0.1
 """An evaluation waits for the end of a training step; so much later it still counts for its minute."""
-FIELDS = ("env_id", "contestant", "seed", "seconds", "steps", "episodic_return")
+FIELDS = ("env_id", "contestant", "seed", "seconds", "steps", "episodic_return", "processor")
 
 
 @dataclass
@@ -67,6 +67,11 @@ class TimeIsUp(Exception):
     """Ends a run."""
 
 
+def seconds_used() -> float:
+    """Processor time of this process and of those it started that have ended."""
+    return sum(os.times()[:4])
+
+
 class Clock:
     """Stands while the agent is evaluated; writes a row at each evaluation.
 
@@ -76,17 +81,17 @@ class Clock:
 
     def __init__(self, env_id: str, act: Callable, args: Args, path: Path, row: dict):
         self.env, self.act, self.args, self.path, self.row = gym.make(env_id), act, args, path, row
-        self.started, self.paused, self.next, self.steps = time.perf_counter(), 0.0, args.every, 0
+        self.started, self.paused, self.next, self.steps = seconds_used(), 0.0, args.every, 0
 
     def tick(self) -> None:
         """Called at every step of the training environment."""
         self.steps += 1
-        if time.perf_counter() - self.started - self.paused >= self.next:
+        if seconds_used() - self.started - self.paused >= self.next:
             self.evaluate()
 
     def evaluate(self) -> None:
         """Evaluates now, and ends the run where its time is up."""
-        now = time.perf_counter()
+        now = seconds_used()
         seconds, returns = now - self.started - self.paused, []
         for episode in range(EPISODES):
             observation, _ = self.env.reset(seed=10_000 + episode)
@@ -98,7 +103,7 @@ class Clock:
         values = {**self.row, "seconds": f"{seconds:.1f}", "steps": self.steps, "episodic_return": f"{np.mean(returns):.2f}"}
         with open(self.path, "a", newline="") as file:
             csv.DictWriter(file, FIELDS).writerow(values)
-        self.paused += time.perf_counter() - now
+        self.paused += seconds_used() - now
         self.next += self.args.every
         if seconds >= 60 * self.args.minutes:
             raise TimeIsUp
@@ -168,7 +173,7 @@ def train_theirs(env_id: str, contestant: str, seed: int, new_clock: Callable[[C
 
 def run_one(args: Args) -> None:
     env_id, contestant, seed, path = args.one
-    row = {"env_id": env_id, "contestant": contestant, "seed": seed}
+    row = {"env_id": env_id, "contestant": contestant, "seed": seed, "processor": processor()}
 
     def new_clock(act: Callable) -> Clock:
         return Clock(env_id, act, args, Path(path), row)
@@ -198,15 +203,22 @@ def run_all(args: Args) -> None:
     one_thread = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS")}
     flags = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
     environment = {**os.environ, **one_thread, "JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "", "XLA_FLAGS": flags}
+    environment["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # no pool of compilers, whose time would be counted when it ends
 
     def work(core: int) -> None:
         with contextlib.suppress(queue.Empty):
             while True:
                 one = todo.get_nowait()
-                with tempfile.NamedTemporaryFile("r", suffix=".csv") as rows:
+                with tempfile.NamedTemporaryFile("r", suffix=".csv") as rows, tempfile.TemporaryDirectory() as cache:
                     command = [sys.executable, __file__, "--minutes", str(args.minutes), "--every", str(args.every)]
                     command = ["taskset", "-c", str(core), *command, "--one", *one, rows.name]
-                    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+                    ended = subprocess.run(
+                        command,
+                        env={**environment, "TORCHINDUCTOR_CACHE_DIR": cache},
+                        capture_output=True,
+                        text=True,
+                        check=False,
+                    )
                     with lock:
                         if ended.returncode:
                             print(f"{' '.join(one)} failed: {ended.stderr[-2000:]}", flush=True)
