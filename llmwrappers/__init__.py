@@ -9,19 +9,21 @@ garbage.
 
 The info contract: bounds in ``info`` belong to the observation returned in the same tuple; ``executed_action`` belongs to
 the transition just made. It holds for reset and step, and for ``final_obs`` and ``final_info`` under SAME_STEP autoreset.
+The keys at reset and at step are the same, for recorders refuse infos that change; their values are NumPy's, with shape and
+dtype, for TorchRL takes no others. "The action space's" is its dtype and shape (float32), on a Discrete space int64.
 
-| info key | in | type | meaning |
+| info key | type | meaning | at reset |
 | --- | --- | --- | --- |
-| action_low, action_high | reset, step | the action space's (float32) | native interval of the next action (Box) |
-| action_mask | reset, step | int8 (n,) | allowed next actions (Discrete) |
-| mask_active | reset, step | bool | the prior shaped that interval |
-| prior_faults | reset, step | int | faults of the prior so far |
-| executed_action | step | the action space's (float32) | what the environment received; the innermost writer wins |
-| action_overridden | step | bool | the LLM's action replaced the agent's |
-| llm_action | step | the action space's (float32) | what the LLM would do in the state acted in, if critical |
-| critical | step | bool | the state acted in was critical |
-| critical_entry | step | int | the entry of the (override's) table that it matched, or -1 |
-| llm_reward | step | float | the part of the reward that came from the LLM, scaled |
+| action_low, action_high | the action space's | native interval of the next action (Box) | as at step |
+| action_mask | int8 (n,) | allowed next actions (Discrete) | as at step |
+| mask_active | bool () | the prior shaped that interval | as at step |
+| prior_faults | int64 | faults of the prior so far | as at step |
+| executed_action | the action space's | what the environment received; the innermost writer wins | NaN, or 0 |
+| action_overridden | bool () | the LLM's action replaced the agent's | False |
+| llm_action | the action space's | what the LLM would do in the state acted in, if critical | NaN, or 0 |
+| critical | bool () | the state acted in was critical | False |
+| critical_entry | int64 | the entry of the (override's) table that it matched, or -1 | -1 |
+| llm_reward | float64 | the part of the reward that came from the LLM, scaled | 0 |
 """
 
 import gymnasium as gym

@@ -65,6 +65,14 @@ class BoxMask:
             raise ValueError(f"action must hold no NaN, got {action!r}")
         return executed
 
+    def as_info(self, executed: NDArray) -> NDArray:
+        """Returns a copy of an action, for ``info["executed_action"]``."""
+        return executed.copy()
+
+    def no_action(self) -> NDArray:
+        """Returns what stands there at reset: NaN."""
+        return np.full_like(self.space.low, np.nan)
+
     def around(self, answer: Any, radius: float) -> Interval:
         """Returns the interval around a prior's answer, ``radius`` a fraction of half the action range.
 

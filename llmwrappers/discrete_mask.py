@@ -40,6 +40,14 @@ class DiscreteMask:
         info["action_mask"] = self.mask.copy()
         return self.is_active
 
+    def as_info(self, executed: int) -> np.int64:
+        """Returns an action as ``info["executed_action"]`` holds it: vector environments and TorchRL take no other integer."""
+        return np.int64(executed)
+
+    def no_action(self) -> np.int64:
+        """Returns what stands there at reset: 0."""
+        return np.int64(0)
+
     def confine(self, action: Any) -> int:
         """Returns the action, or ``allowed[(action - start) % len(allowed)]`` for one that the mask does not allow."""
         start = int(self.space.start)

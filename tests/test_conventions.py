@@ -235,14 +235,20 @@ def guided_stack(table, shaping="paper", outermost=CriticalStateRewarder):
 
 
 def run(env, steps=30, seed=9):
-    """Returns everything a seeded run gives, but for the clock of RecordEpisodeStatistics."""
+    """Returns everything a seeded run gives, but for the clock of RecordEpisodeStatistics, and with 0 for NaN, which is
+    never equal."""
+
+    def reset(**seeded):
+        observation, info = env.reset(**seeded)
+        return observation, {key: np.nan_to_num(value) for key, value in info.items()}
+
     env.action_space.seed(seed)
-    tuples = [env.reset(seed=seed)]
+    tuples = [reset(seed=seed)]
     for _ in range(steps):
         tuples.append(env.step(env.action_space.sample()))
         if tuples[-1][2] or tuples[-1][3]:
             tuples[-1][4].pop("episode", None)
-            tuples.append(env.reset())
+            tuples.append(reset())
     env.close()
     return tuples
 
@@ -274,8 +280,8 @@ def test_a_spec_rebuilds_a_guided_stack(table, outermost, copied):
         assert again.get_wrapper_attr(attribute) == env.get_wrapper_attr(attribute)
     first = run(env)
     assert data_equivalence(run(again), first, exact=True)
-    assert {info.get("critical") for *_, info in first} == {None, False, True}
-    assert env.get_wrapper_attr("hit_count") == sum(info.get("critical", False) for *_, info in first)
+    assert {bool(info["critical"]) for *_, info in first} == {False, True}
+    assert env.get_wrapper_attr("hit_count") == sum(info["critical"] for *_, info in first)
 
 
 def test_the_same_seed_is_the_same_guided_run(table):
@@ -288,7 +294,7 @@ def test_the_same_seed_is_the_same_run(prior):
     first = run(stack("Pendulum-v1", prior))
     assert data_equivalence(run(stack("Pendulum-v1", prior)), first, exact=True)
     assert not data_equivalence(run(stack("Pendulum-v1", prior), seed=10), first)
-    assert {info["mask_active"] for *_, info in first} == {True, False}
+    assert {bool(info["mask_active"]) for *_, info in first} == {True, False}
 
 
 def test_wrapping_leaves_the_environments_own_random_stream_alone(prior):
@@ -380,6 +386,32 @@ def test_check_env_passes_with_guidance(make, wrappers):
             env = wrapper(env, states)
         check(env)
         assert env.hit_count > 0
+
+
+@pytest.mark.parametrize("env_id", ["Pendulum-v1", "CartPole-v1"])
+def test_infos_have_the_same_keys_shapes_and_dtypes_at_reset_and_step(env_id):
+    """Minari refuses infos that change, TorchRL what has no dtype, and a vector environment makes objects of np.bool_."""
+    action = np.float32([0.5]) if env_id == "Pendulum-v1" else 1
+
+    def make(guides, mask=True):
+        env = gym.make(env_id)
+        for guide in guides:
+            env = guide(env, lambda obs: (action, 0.5) if obs[0] > 0 else None)
+        return LLMActionMask(env, lambda obs: action) if mask else env
+
+    override, reward = LLMActionOverride, CriticalStateRewarder
+    for stack in ((), (override,), (reward,), (override, reward), (reward, override)):
+        for mask in (True, False)[: 1 + bool(stack)]:
+            env = make(stack, mask)
+            _, first = env.reset(seed=0)
+            forms = {key: (value.shape, value.dtype) for key, value in first.items()}
+            for _ in range(5):
+                info = env.step(env.action_space.sample())[4]
+                assert {key: (value.shape, value.dtype) for key, value in info.items()} == forms
+            envs = gym.vector.SyncVectorEnv([lambda stack=stack, mask=mask: make(stack, mask)] * 2)
+            for infos in (envs.reset(seed=0)[1], envs.step(envs.action_space.sample())[4]):
+                found = {key: (values.shape[1:], values.dtype) for key, values in infos.items() if key[0] != "_"}
+                assert found == forms
 
 
 class Witness(gym.Wrapper):

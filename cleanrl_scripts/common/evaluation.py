@@ -30,7 +30,7 @@ def evaluate(env: gym.Env, act: Callable[[Any], Any], seed: int, episodes: int, 
         while not done:
             observation, reward, terminated, truncated, info = env.step(act(observation))
             try:
-                episodic_return += scalar_reward(reward) - info.get("llm_reward", 0.0)
+                episodic_return += scalar_reward(reward) - float(info.get("llm_reward", 0.0))
             except ValueError as error:  # found here by every script, before it trains
                 raise UserError(str(error)) from None
             done = terminated or truncated

@@ -18,9 +18,9 @@ class GuidanceStatistics(gym.Wrapper):
     def step(self, action):
         observation, reward, terminated, truncated, info = self.env.step(action)
         self.length += 1
-        self.critical += info.get("critical", False)
-        self.overridden += info.get("action_overridden", False)
-        self.llm_return += info.get("llm_reward", 0.0)
+        self.critical += bool(info.get("critical", False))
+        self.overridden += bool(info.get("action_overridden", False))
+        self.llm_return += float(info.get("llm_reward", 0.0))
         if terminated or truncated:
             magnitude = abs(info["episode"]["r"]) + abs(self.llm_return)
             statistics = {

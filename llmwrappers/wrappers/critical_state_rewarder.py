@@ -5,6 +5,7 @@ import os
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 
 from llmwrappers.critical_states.guidance import Guidance, GuidanceLookup, GuidedWrapper
@@ -23,10 +24,11 @@ class CriticalStateRewarder(GuidedWrapper, RecordConstructorArgs):
     The potential form keeps the best policy only for a learner that discounts by the same ``gamma``.
 
     Info:
-        ``llm_reward``: step, float, the part of the reward that came from the LLM, scaled, that of a wrapper below with it
-        ``critical``: step, bool, the state acted in was critical, here or in a wrapper below with guidance of its own
-        ``critical_entry``: step, int, the entry of the table that it matched, 0 of guidance that is no table; -1 for none;
+        ``llm_reward``: float64, the part of the reward that came from the LLM, scaled, that of a wrapper below with it
+        ``critical``: bool (), the state acted in was critical, here or in a wrapper below with guidance of its own
+        ``critical_entry``: int64, the entry of the table that it matched, 0 of guidance that is no table; -1 for none;
             that of an LLMActionOverride's table, if there is one in the stack
+        All at reset and step; at reset 0, False and -1
 
     Args:
         env: any environment whose observations, or whose infos, the critical states fit
@@ -46,13 +48,12 @@ class CriticalStateRewarder(GuidedWrapper, RecordConstructorArgs):
         RuntimeError: by ``step``, nothing was critical in the first ``patience_steps`` steps
 
     Example:
-        >>> import numpy as np
         >>> from llmwrappers import CriticalStates
         >>> upright = CriticalStates([[1.0, 0.0, 0.0]], actions=[[0.5]], rewards=[1.0], scale=[1.0, 1.0, 1.0], tolerance=0.9)
         >>> env = CriticalStateRewarder(gym.make("Pendulum-v1"), upright, alpha=0.5)
         >>> obs, info = env.reset(seed=0)
         >>> obs, reward, terminated, truncated, info = env.step(np.array([0.0], dtype=np.float32))
-        >>> info["critical"], info["llm_reward"]
+        >>> bool(info["critical"]), float(info["llm_reward"])
         (True, 0.5)
 
     Reference:
@@ -95,6 +96,12 @@ class CriticalStateRewarder(GuidedWrapper, RecordConstructorArgs):
         gym.Wrapper.__init__(self, env)
         self.alpha, self.shaping, self.gamma = alpha, shaping, gamma
 
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
+        """Resets the environment and looks the first observation up."""
+        observation, info = super().reset(seed=seed, options=options)
+        none = {"llm_reward": np.float64(0.0), "critical": np.array(False), "critical_entry": np.int64(-1)}
+        return observation, {**none, **info}
+
     def step(self, action):
         """Steps and adds the LLM's reward."""
         advice, entry = self._lookup.count(), self._lookup.entry
@@ -105,11 +112,11 @@ class CriticalStateRewarder(GuidedWrapper, RecordConstructorArgs):
             llm_reward = (0.0 if terminated else self.gamma * self._scaled(next_advice)) - llm_reward
         # Environments may return the same info dict again.
         critical = advice is not None
-        info = {**info, "llm_reward": llm_reward + float(info.get("llm_reward", 0.0))}
-        info["critical"] = critical or bool(info.get("critical", False))
+        info = {**info, "llm_reward": np.float64(llm_reward + info.get("llm_reward", 0.0))}
+        info["critical"] = np.array(critical or bool(info.get("critical", False)))
         # What an override below did with its own entry would be put down to another table's.
         if "action_overridden" not in info:
-            info["critical_entry"] = entry if critical else int(info.get("critical_entry", -1))
+            info["critical_entry"] = np.int64(entry if critical else info.get("critical_entry", -1))
         return observation, scalar_reward(reward) + llm_reward, terminated, truncated, info
 
     def _scaled(self, advice: tuple[Any, float] | None) -> float:

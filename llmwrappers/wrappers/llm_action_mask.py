@@ -48,9 +48,9 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
     Info:
         ``action_low``, ``action_high``: reset and step, the space's dtype and shape, native units, interval of the next action
         ``action_mask``: reset and step, int8 (n,), the next actions that prior and environment allow (Discrete only)
-        ``mask_active``: reset and step, bool, the prior shaped the interval of the next action
-        ``prior_faults``: reset and step, int, faults of the prior so far
-        ``executed_action``: step, the action that the environment received, native units
+        ``mask_active``: reset and step, bool (), the prior shaped the interval of the next action
+        ``prior_faults``: reset and step, int64, faults of the prior so far
+        ``executed_action``: reset and step, the action that the environment received, native units; at reset NaN, or 0
 
     Args:
         env: a bounded Box or a Discrete action space; any observation
@@ -156,9 +156,9 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
         """Resets the environment, draws the episode's gate and publishes the bounds of the first action."""
         observation, info = self.env.reset(seed=seed, options=options)
-        info = dict(info)
         # A key that no info has is found here, however rarely the gate opens.
         read_prior_input(self, self.prior_input, observation, info)
+        info = {"executed_action": self._next.no_action(), **info}
         self._begin_episode(seed)
         self._mask_next_action(observation, info)
         return observation, info
@@ -167,7 +167,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         """Maps the action into the current bounds, steps, and publishes the bounds of the next action."""
         executed = self._next.confine(action)
         # Environments may write into the action they receive, and may return the same info dict again.
-        executed_action = copy.copy(executed)
+        executed_action = self._next.as_info(executed)
         observation, reward, terminated, truncated, info = self.env.step(executed)
         # A wrapper below that replaced the action has written what the environment received: it wins.
         info = {"executed_action": executed_action, **info}
@@ -230,8 +230,8 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         self._is_asked |= is_open or self._mask_epsilon > 0
         if self._is_asked and not self.prior_faults.is_too_many:
             mask = self._prior_mask(read_prior_input(self, self.prior_input, observation, info))
-        info["mask_active"] = self._next.set(mask if is_open else None, info)
-        info["prior_faults"] = self.prior_faults.total
+        info["mask_active"] = np.array(self._next.set(mask if is_open else None, info))
+        info["prior_faults"] = np.int64(self.prior_faults.total)
 
     def _prior_mask(self, observation) -> Any:
         """The prior's bounds or allowed actions at an observation; None if it made a fault."""

@@ -27,11 +27,12 @@ class LLMActionOverride(GuidedWrapper, RecordConstructorArgs):
     sometimes withheld (see EntryWorth); entries that are not worth it can be made ``disabled``.
 
     Info:
-        ``executed_action``: step, the action that the environment received; that of a wrapper below, if it wrote one
-        ``action_overridden``: step, bool, the LLM's action replaced the agent's
-        ``llm_action``: step, what the LLM would do in the state acted in, played or not; what was executed where it has no say
-        ``critical``: step, bool, the state acted in was critical, here or in a CriticalStateRewarder below
-        ``critical_entry``: step, int, the entry of the table that it matched, 0 of guidance that is no table; -1 for none
+        ``executed_action``: the action that the environment received; that of a wrapper below, if it wrote one
+        ``action_overridden``: bool (), the LLM's action replaced the agent's
+        ``llm_action``: what the LLM would do in the state acted in, played or not; what was executed where it has no say
+        ``critical``: bool (), the state acted in was critical, here or in a CriticalStateRewarder below
+        ``critical_entry``: int64, the entry of the table that it matched, 0 of guidance that is no table; -1 for none
+        All at reset and step; at reset the actions are NaN (on a Discrete space 0), the rest False and -1
 
     Args:
         env: a Box or a Discrete action space
@@ -55,7 +56,7 @@ class LLMActionOverride(GuidedWrapper, RecordConstructorArgs):
         >>> env = LLMActionOverride(gym.make("Pendulum-v1"), upright)
         >>> obs, info = env.reset(seed=0)
         >>> info = env.step(np.array([-2.0], dtype=np.float32))[4]
-        >>> info["executed_action"].tolist(), info["action_overridden"]
+        >>> info["executed_action"].tolist(), bool(info["action_overridden"])
         ([0.5], True)
 
     Reference:
@@ -101,7 +102,12 @@ class LLMActionOverride(GuidedWrapper, RecordConstructorArgs):
         """Resets the environment and looks the first observation up."""
         if seed is not None:
             self._control_rng = np.random.default_rng((seed, CONTROL_STREAM))
-        return super().reset(seed=seed, options=options)
+        observation, info = super().reset(seed=seed, options=options)
+        space = self.action_space
+        none = np.int64(0) if isinstance(space, Discrete) else np.full(space.shape, np.nan, space.dtype)
+        info = {"executed_action": none, "critical": np.array(False), **info, "action_overridden": np.array(False)}
+        info["critical_entry"], info["llm_action"] = np.int64(-1), none.copy()
+        return observation, info
 
     def step(self, action):
         """Steps with the LLM's action in a critical state, unless it is withheld, and with the agent's elsewhere."""
@@ -116,10 +122,10 @@ class LLMActionOverride(GuidedWrapper, RecordConstructorArgs):
         observation, reward, terminated, truncated, info = self.env.step(executed)
         critical = advice is not None
         info = {"executed_action": executed_action, **info}
-        info["action_overridden"] = critical and not is_withheld
-        info["critical"] = critical or bool(info.get("critical", False))
+        info["action_overridden"] = np.array(critical and not is_withheld)
+        info["critical"] = np.array(critical or bool(info.get("critical", False)))
         # Not that of another table, which a rewarder below may have: it would be judged by what this one did.
-        info["critical_entry"], info["llm_action"] = entry, llm_action
+        info["critical_entry"], info["llm_action"] = np.int64(entry), llm_action
         self._lookup.look(observation, info)
         return observation, reward, terminated, truncated, info
 
@@ -137,5 +143,5 @@ class LLMActionOverride(GuidedWrapper, RecordConstructorArgs):
 
     def _copied(self, action):
         if isinstance(self.action_space, Discrete):
-            return int(action)
+            return np.int64(action)
         return np.array(action, dtype=self.action_space.dtype)
