@@ -16,10 +16,10 @@ import tyro
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # as the scripts do, from anywhere
 
-from cleanrl_scripts.common.audition import audition, contestants
 from cleanrl_scripts.common.environments import make_flat_env
 from cleanrl_scripts.common.priors_of_arms import load_priors
 from cleanrl_scripts.ppo_camel import Args as ScriptArgs
+from llmwrappers.priors.audition import audition, contestants
 
 BAD = Path(__file__).parent / "bad_priors"
 
@@ -53,11 +53,10 @@ def main(argv: list[str] | None = None) -> None:
             for seed in range(1, given.seeds + 1):
                 args = ScriptArgs(env_id=env_id, prior=prior, seed=seed)
                 env = make_flat_env(args)
-                teachers = contestants(env, load_priors(args, env), np.asarray, args)
+                teachers = contestants(env, load_priors(args, env), np.asarray, args.prior_input, args.radius, seed)
                 found = audition(teachers, args.clone_steps, np.random.default_rng(seed))
                 appointed[found.teacher or "none"] += 1
-                steps = sum(len(episode.rewards) for episodes in found.played.values() for episode in episodes)
-                shares.append(steps / args.clone_steps)
+                shares.append(found.steps / args.clone_steps)
                 env.close()
             counts = ", ".join(f"{name} {count}" for name, count in sorted(appointed.items()))
             kind = "bad" if prior.startswith("auto:") else prior

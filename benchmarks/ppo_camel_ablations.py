@@ -26,8 +26,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # as the scripts do, from an
 
 from cleanrl_scripts import ppo_camel
 from cleanrl_scripts.common.actor_critic import ActorCritic
-from cleanrl_scripts.common.audition import CHANCE, NOTHING, Audition
 from cleanrl_scripts.common.errors import UserError, run_script
+from llmwrappers.priors.audition import CHANCE, NOTHING, Audition
+from llmwrappers.priors.dagger import DAgger
 
 
 def without_audition() -> None:
@@ -45,7 +46,7 @@ def without_critic() -> None:
     def unknown(self):
         return np.full(sum(len(episode.rewards) for episode, _ in self.episodes), np.nan, np.float32)
 
-    ppo_camel.BehaviourCloning.returns = unknown  # where the return is unknown, the critic learns nothing
+    DAgger.returns = unknown  # where the return is unknown, the critic learns nothing
 
 
 def without_frozen() -> None:
@@ -64,7 +65,7 @@ PULL, PULL_UNTIL = 0.05, 200_000  # what steadied Hopper while the normaliser dr
 
 def with_pull() -> None:
     finish, update, loss, save, load = (
-        ppo_camel.BehaviourCloning.finish,
+        DAgger.finish,
         ppo_camel.PPO.update,
         ppo_camel.PPO.loss,
         ActorCritic.state_dict,
@@ -73,7 +74,7 @@ def with_pull() -> None:
 
     def finish_and_keep(self):
         finish(self)
-        self.agent.copied, self.agent.steps = copy.deepcopy(self.agent.actor), self.args.clone_steps
+        self.agent.copied, self.agent.steps = copy.deepcopy(self.agent.actor), self.clone_steps
 
     def update_and_count(self, learning_rate):
         update(self, learning_rate)
@@ -101,7 +102,7 @@ def with_pull() -> None:
             self.copied, self.steps = copy.deepcopy(self.actor), state["steps"]
             self.copied.load_state_dict(state["copied"])
 
-    ppo_camel.BehaviourCloning.finish, ppo_camel.PPO.update, ppo_camel.PPO.loss = (
+    DAgger.finish, ppo_camel.PPO.update, ppo_camel.PPO.loss = (
         finish_and_keep,
         update_and_count,
         loss_and_pull,

@@ -136,14 +136,14 @@ def train_ours(env_id: str, contestant: str, seed: int, new_clock: Callable[[Cal
     if name == "ppo_camel":
         clock = new_clock(lambda observation: learners[0].agent.act(observation))
         script.PPO = lambda args, envs, *others: make_learner(args, [Ticking(env, lambda: clock) for env in envs], *others)
-        play = script.BehaviourCloning.play
+        play = script.DAgger.play
 
         def play_and_count(self, env, most_steps):
             episode = play(self, env, most_steps)
             clock.steps += len(episode.rewards)
             return episode
 
-        script.BehaviourCloning.play = play_and_count
+        script.DAgger.play = play_and_count
     else:
         clock = new_clock(lambda observation: learners[0].act(observation))
         script.TD3, make_env, made = make_learner, script.make_env, []

@@ -11,7 +11,6 @@
 #                  advantages <- GAE;  for every epoch and minibatch: policy <- clipped objective, values <- clipped error
 #
 # With --prior none it is CleanRL's PPO from the first step to the last.
-import copy
 import json
 import math
 from dataclasses import dataclass
@@ -26,7 +25,6 @@ from gymnasium.spaces import Box
 from cleanrl_scripts.common.actor_critic import ActorCritic
 from cleanrl_scripts.common.adam import Adam
 from cleanrl_scripts.common.arguments import check_env_id, check_ranges, resumed_args
-from cleanrl_scripts.common.audition import Audition, Episode, Teacher, audition, contestants
 from cleanrl_scripts.common.compilation import compiled
 from cleanrl_scripts.common.distributions import approx_kl
 from cleanrl_scripts.common.environments import make_flat_env, note_endless_episodes
@@ -34,11 +32,19 @@ from cleanrl_scripts.common.errors import UserError, run_script
 from cleanrl_scripts.common.evaluation import evaluate
 from cleanrl_scripts.common.gae import gae
 from cleanrl_scripts.common.logger import Logger
-from cleanrl_scripts.common.priors_of_arms import PRIOR_RANGES, PriorArgs, arm_name, check_prior, load_priors, prior_files
+from cleanrl_scripts.common.priors_of_arms import (
+    PRIOR_RANGES,
+    PriorArgs,
+    arm_name,
+    check_prior,
+    load_priors,
+    prior_files,
+    require_no_fault,
+)
 from cleanrl_scripts.common.run_folder import checkpoint_of, prepare_torch, run_folder, save_checkpoint, save_torch
-from llmwrappers import EpsilonMaskSchedule, to_normalized
 from llmwrappers.priors import shipped_priors
-from llmwrappers.priors.prior_input import read_prior_input
+from llmwrappers.priors.audition import Audition, Teacher, audition, contestants
+from llmwrappers.priors.dagger import DAgger
 
 
 @dataclass
@@ -129,100 +135,31 @@ def parse_args(argv: list[str] | None = None) -> Args:
 
 
 class BehaviourCloning:
-    """Makes an agent the copy of a teacher, by DAgger (arXiv 1011.0686) with the mask's epsilon as its mixture.
+    """The loss by which an agent becomes the copy of its teacher: actor <- advice, critic <- returns (see ``DAgger``).
 
     Args:
         std: deviation of the copy's actions, as a fraction of half the action range
-        own: episodes of the teacher, from which the critic learns, too
-        others: episodes of others, in whose states the teacher only says what it would do
     """
 
-    def __init__(
-        self, args: Args, agent: ActorCritic, teacher: Teacher, std: float, own: list[Episode], others: list[Episode], rng
-    ):
-        self.args, self.agent, self.teacher, self.rng = args, agent, teacher, rng
-        self.optimizer = Adam(list(agent.network.parameters()))
-        self.episodes: list[tuple[Episode, bool]] = []  # with whether its returns are the teacher's or the agent's own
-        self.advice: list[np.ndarray] = []
-        space = teacher.env.action_space
-        self.half_range = torch.ones(1)
-        if isinstance(space, Box):
-            self.half_range = torch.from_numpy((space.high - space.low).ravel() / 2).to(agent.device)
+    def __init__(self, agent: ActorCritic, action_space: gym.Space, std: float):
+        self.agent, self.optimizer, self.half_range = agent, Adam(list(agent.network.parameters())), torch.ones(1)
+        if isinstance(action_space, Box):
+            self.half_range = torch.from_numpy((action_space.high - action_space.low).ravel() / 2).to(agent.device)
             agent.log_std.data.copy_((std * self.half_range).log())
-        for episodes, is_own in ((own, True), (others, False)):
-            for episode in episodes:
-                self.look_at(episode, is_own)
-        self.fit(epochs=5)
 
-    def look_at(self, episode: Episode, is_own: bool) -> None:
-        """Takes in what the teacher said in every state of an episode, or would have said; the normalisers learn of it, too."""
-        self.episodes.append((episode, is_own))
-        self.advice += episode.advice if is_own else self.teacher.advice(episode.handed)
-        for observation in episode.observations:
-            self.agent.normalized(observation, update=True)
-        discounted_return = 0.0
-        for reward in episode.rewards if is_own else ():
-            discounted_return = discounted_return * self.args.clone_gamma + reward
-            self.agent.returns.update(discounted_return)
-
-    def play(self, env: gym.Env, most_steps: int) -> Episode:
-        """Plays an episode, or so many steps of one, in an environment that takes x in [-1, 1], and learns from it."""
-        episode, agent, space, done = Episode(), self.agent, self.teacher.env.action_space, False
-        raw_observation, info = env.reset(seed=int(self.rng.integers(2**31)))
-        while not done and len(episode.rewards) < most_steps:
-            handed = copy.deepcopy(read_prior_input(env, self.args.prior_input, raw_observation, info))
-            advice = self.teacher.as_advice(self.teacher.mask.prior_answer)  # whom the mask has just asked
-            observation = np.array(self.teacher.observe(raw_observation))  # a copy, too: env may write the next one over it
-            action = agent.act(observation, self.rng)
-            x = to_normalized(action, space.low, space.high) if isinstance(space, Box) else action
-            raw_observation, reward, terminated, truncated, info = env.step(x)
-            episode.add(handed, advice, observation, float(reward))
-            done = terminated or truncated
-            episode.end(self.teacher.observe(raw_observation), terminated)
-        self.look_at(episode, is_own=True)
-        self.unlearned_steps += len(episode.rewards)
-        if self.unlearned_steps >= self.args.clone_steps / 20:  # episodes may be short
-            self.fit(epochs=3)
-        return episode
-
-    def finish(self) -> None:
-        """Freezes the normaliser and fits what it shows, so that the networks stay what they have become."""
-        self.agent.is_frozen = True
-        self.fit(epochs=30)
-
-    def fit(self, epochs: int) -> None:
-        """Epochs of minibatches: actor <- advice, critic <- returns; the learning rate falls to 0."""
-        args, agent = self.args, self.agent
-        observations = np.array([agent.normalized(o) for episode, _ in self.episodes for o in episode.observations])
-        advice = np.array(self.advice)
-        advised = ~np.isnan(advice).any(axis=1)
-        observations, advice = (torch.from_numpy(array[advised]).to(agent.device) for array in (observations, advice))
-        for epoch in range(epochs):
-            self.optimizer.learning_rate.fill_(args.clone_learning_rate * (1 - epoch / epochs))
-            returns = torch.from_numpy(self.returns()[advised]).to(agent.device)
-            for indices in torch.from_numpy(self.rng.permutation(len(observations))).to(agent.device).split(64):
-                outputs, values = agent(observations[indices])
-                if agent.policy.shape:
-                    actor_loss = ((outputs - advice[indices]) / self.half_range).square().mean()
-                else:  # cross-entropy with all that the teacher allows
-                    actor_loss = -(outputs.log_softmax(dim=1) * advice[indices]).sum(dim=1).mean()
-                # Where another policy than the agent's and the teacher's played, the return is unknown.
-                targets = torch.where(returns[indices].isnan(), values.detach(), returns[indices])
-                critic_loss = (values - targets).square().mean()
-                self.optimizer.step(actor_loss + critic_loss)
-        self.unlearned_steps, self.loss = 0, float(actor_loss.detach())  # pyright: ignore[reportPossiblyUnbound]
-
-    def returns(self) -> np.ndarray:
-        """Discounted returns of every step in units of normalised rewards; NaN where another policy played."""
-        scale = float(self.agent.returns.inverse_std)
-        return np.concatenate(
-            [
-                episode.returns(self.args.clone_gamma, scale, self.agent.value(episode.last_observation))
-                if is_own
-                else np.full(len(episode.rewards), np.nan, np.float32)
-                for episode, is_own in self.episodes
-            ]
-        )
+    def learn(self, *minibatch: np.ndarray, learning_rate: float) -> float:
+        """A step on a minibatch of normalised observations, advice and returns; returns the actor's loss."""
+        observations, advice, returns = (torch.from_numpy(array).to(self.agent.device) for array in minibatch)
+        outputs, values = self.agent(observations)
+        if self.agent.policy.shape:
+            actor_loss = ((outputs - advice) / self.half_range).square().mean()
+        else:  # cross-entropy with all that the teacher allows
+            actor_loss = -(outputs.log_softmax(dim=1) * advice).sum(dim=1).mean()
+        # Where another policy than the agent's and the teacher's played, the return is unknown.
+        critic_loss = (values - torch.where(returns.isnan(), values.detach(), returns)).square().mean()
+        self.optimizer.learning_rate.fill_(learning_rate)
+        self.optimizer.step(actor_loss + critic_loss)
+        return float(actor_loss.detach())
 
 
 # ------------------------------------------------------------------------------------------------------------- PPO
@@ -349,7 +286,10 @@ def main(argv: list[str] | None = None) -> None:
     agent = ActorCritic(env.observation_space, env.action_space, rng, device, args.network_hidden)
     raw_env, observe = (env.env, env.observation) if isinstance(env, gym.wrappers.FlattenObservation) else (env, np.asarray)
     priors = load_priors(args, raw_env)
-    teachers = contestants(raw_env, priors, observe, args) if priors else {}
+    try:
+        teachers = contestants(raw_env, priors, observe, args.prior_input, args.radius, args.seed) if priors else {}
+    except (ValueError, TypeError) as error:
+        raise UserError(f"--env-id {args.env_id} --prior {args.prior}: {error}") from None
     note_endless_episodes(env, args.env_id)
     arm = arm_name(args)
     with run_folder(args, arm, env, prior_files(args)) as run_dir:
@@ -424,7 +364,7 @@ def train(args: Args, ppo: PPO, teachers: dict[str, Teacher], eval_env: gym.Env,
 def begin(args: Args, agent: ActorCritic, teachers: dict[str, Teacher], rng, logger: Logger) -> tuple[int, Audition]:
     """Audition and clone; returns the steps that they took, and what was found."""
     found, steps = audition(teachers, args.clone_steps, rng), 0
-    found.refuse_failed(args)
+    require_no_fault(args, found.faults)
     logger.print(found.verdict)
     for name, episodes in found.played.items():
         for episode in episodes:
@@ -432,17 +372,13 @@ def begin(args: Args, agent: ActorCritic, teachers: dict[str, Teacher], rng, log
             logger.log(steps, {f"audition/{name}": episode.episodic_return})
     if not found.teacher:
         return steps, found
-    others = [episode for name, episodes in found.played.items() if name != found.teacher for episode in episodes]
-    std = args.clone_std if found.beats_nothing else args.poor_std
-    clone = BehaviourCloning(args, agent, teachers[found.teacher], std, found.played[found.teacher], others, rng)
-    env = EpsilonMaskSchedule(clone.teacher.mask, max(args.clone_steps - steps, 1), mask_fraction=1.0)
-    while steps < args.clone_steps:
-        episode = clone.play(env, most_steps=args.clone_steps - steps)
-        steps += len(episode.rewards)
+    teacher = teachers[found.teacher]
+    loss = BehaviourCloning(agent, teacher.env.action_space, args.clone_std if found.beats_nothing else args.poor_std)
+    clone = DAgger(teacher, agent, loss.learn, args.clone_gamma, args.clone_steps, args.clone_learning_rate, found, rng)
+    for steps, episode, epsilon in clone.run():
         values = {"charts/episodic_return": episode.episodic_return, "charts/episodic_length": float(len(episode.rewards))}
-        logger.log(steps, {**values, "mask/epsilon": env.get_wrapper_attr("mask_epsilon"), "losses/clone_loss": clone.loss})
+        logger.log(steps, {**values, "mask/epsilon": epsilon, "losses/clone_loss": clone.loss})
         logger.progress(steps, episode.episodic_return)
-    clone.finish()
     return steps, found
 
 

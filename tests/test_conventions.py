@@ -29,7 +29,7 @@ from llmwrappers import (
 STANDARD = set(sys.stdlib_module_names)
 # Folder -> what it may import beside the standard library; inside a function, the second set too.
 MAY_IMPORT = {
-    "llmwrappers": ({"numpy", "gymnasium", "llmwrappers", "llmwrappers.containment"}, {"ale_py", "minigrid"}),
+    "llmwrappers": ({"numpy", "gymnasium", "llmwrappers", "llmwrappers.containment"}, {"ale_py", "minigrid", "scipy"}),
     "llmwrappers.containment": ({"numpy", "llmwrappers.containment"}, set()),
     "local_llm": (
         {"numpy", "gymnasium", "llmwrappers", "llmwrappers.containment", "local_llm"},

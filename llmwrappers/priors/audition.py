@@ -9,16 +9,13 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-import scipy.stats
 from gymnasium.spaces import Box, Discrete
 from gymnasium.spaces.utils import flatdim
 
-from cleanrl_scripts.common.errors import UserError
-from cleanrl_scripts.common.priors_of_arms import PriorArgs, require_no_fault
-from llmwrappers import LLMActionMask, PriorPolicy
-from llmwrappers.priors.contract import allowed_actions, begin_episode, native_action
+from llmwrappers.priors.contract import PriorPolicy, allowed_actions, begin_episode, native_action
 from llmwrappers.priors.measurement import doing_nothing, play, random_actions
 from llmwrappers.priors.prior_input import read_prior_input
+from llmwrappers.wrappers.llm_action_mask import LLMActionMask
 
 
 @dataclass
@@ -119,22 +116,19 @@ class Teacher:
 CHANCE, NOTHING = "random actions", "doing nothing"
 
 
-def contestants(env: gym.Env, priors: dict[str, PriorPolicy], observe: Callable, args: PriorArgs) -> dict[str, Teacher]:
+def contestants(
+    env: gym.Env, priors: dict[str, PriorPolicy], observe: Callable, prior_input: str | None, radius: float, seed: int
+) -> dict[str, Teacher]:
     """The priors as teachers, with random actions and, on a Box, doing nothing beside them.
 
     Raises:
-        UserError: an environment whose actions no mask can confine, or without the ``--prior-input``
+        ValueError, TypeError: an environment whose actions no mask can confine, or without the ``prior_input``
     """
     space = env.action_space
-    policies: dict[str, PriorPolicy] = {CHANCE: random_actions(space, args.seed)}
+    policies: dict[str, PriorPolicy] = {CHANCE: random_actions(space, seed)}
     if isinstance(space, Box):
         policies[NOTHING] = doing_nothing(space)
-    try:
-        return {
-            name: Teacher(env, policy, observe, args.prior_input, args.radius) for name, policy in (policies | priors).items()
-        }
-    except (ValueError, TypeError) as error:
-        raise UserError(f"--env-id {args.env_id} --prior {args.prior}: {error}") from None
+    return {name: Teacher(env, policy, observe, prior_input, radius) for name, policy in (policies | priors).items()}
 
 
 @dataclass
@@ -153,14 +147,15 @@ class Audition:
         return float(np.mean([episode.episodic_return for episode in self.played[name]]))
 
     @property
+    def steps(self) -> int:
+        """How many steps it took."""
+        return sum(len(episode.rewards) for episodes in self.played.values() for episode in episodes)
+
+    @property
     def faults(self) -> dict[str, str]:
         """The first fault of each prior that failed."""
         first = {name: next((e.first_fault for e in episodes if e.faults), "") for name, episodes in self.played.items()}
         return {name: fault for name, fault in first.items() if fault}
-
-    def refuse_failed(self, args: PriorArgs) -> None:
-        """Refuses a failed prior that the user named; those of ``auto`` have only left the audition."""
-        require_no_fault(args, self.faults)
 
     def shortfall(self, teachers: dict[str, Teacher], copy_return: float) -> str:
         """Says that a copy is far worse than its teacher, and why, if it comes less than half way from random actions to it."""
@@ -169,7 +164,7 @@ class Audition:
         taught, chance = self.mean_return(self.teacher), self.mean_return(CHANCE)
         if copy_return >= (taught + chance) / 2:
             return ""
-        why = "its network cannot tell apart what the teacher tells apart, or too few steps were cloned (--clone-steps)"
+        why = "its network cannot tell apart what the teacher tells apart, or too few steps were cloned (clone_steps)"
         if teachers[self.teacher].keeps_state(self.played[self.teacher][0]):
             why = (
                 "the teacher answers otherwise when asked about the same state alone, so it keeps state that the observation "
@@ -226,7 +221,7 @@ def audition(teachers: dict[str, Teacher], clone_steps: int, rng: np.random.Gene
         else:
             more = "" if beats_nothing else " It explores more than a copy of a good prior would."
             return Audition(played, best, f"The agent begins as a copy of {best}: {', '.join(found)}.{more}", beats_nothing)
-    return Audition(played, "", f"{verdict}: the agent is PPO alone.")
+    return Audition(played, "", f"{verdict}: the agent learns alone.")
 
 
 def exceeds(returns: list[float], others: list[float]) -> bool:
@@ -236,6 +231,8 @@ def exceeds(returns: list[float], others: list[float]) -> bool:
         >>> exceeds([6.0, 7.0], [1.0, 2.0]), exceeds([5.0, 7.0], [1.0, 5.0]), exceeds([6.0, 6.1], [1.0])
         (True, False, True)
     """
+    import scipy.stats  # here, for the wrappers need it not
+
     with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # a policy may return the same every time
         p_value = float(np.asarray(scipy.stats.ttest_ind(returns, others, alternative="greater"))[1])
     return float(np.mean(returns)) > float(np.mean(others)) if math.isnan(p_value) else p_value < 0.05

@@ -19,8 +19,9 @@ from gymnasium.spaces import Box, Discrete
 from cleanrl_scripts import ppo_camel
 from cleanrl_scripts.common import actor_critic, networks
 from cleanrl_scripts.common.actor_critic import ActorCritic
-from cleanrl_scripts.common.audition import Episode, Teacher
 from cleanrl_scripts.common.errors import UserError
+from llmwrappers.priors.audition import Audition, Episode, Teacher
+from llmwrappers.priors.dagger import DAgger
 
 SCRIPT = ROOT / "cleanrl_scripts" / "ppo_camel.py"
 ONE_STEP, TURNS = "llmwrappers-tests/OneStep-v0", "llmwrappers-tests/Turns-v0"  # known from conftest
@@ -81,7 +82,7 @@ def test_a_harmful_prior_is_dropped_and_ppo_goes_on_alone(train, tmp_path):
     run_dir = train("--env-id", ONE_STEP, "--prior", prior(tmp_path, "wrong", "[-0.9]"), "--total-timesteps", "12688")
     verdict = summary_of(run_dir)["verdict"]
     assert verdict.startswith("No prior returned more than chance explains (wrong returned -2.9 ")
-    assert verdict.endswith("the agent is PPO alone.")
+    assert verdict.endswith("the agent learns alone.")
     assert not values_of(run_dir, "losses/clone_loss")
     assert summary_of(run_dir)["eval/episodic_return"] > -0.1  # far from the -2.9 of the prior
 
@@ -103,7 +104,7 @@ def test_where_all_candidates_raise_ppo_is_alone_and_the_verdict_says_why(train,
     run_dir = train("--env-id", ONE_STEP, "--prior", f"auto:{folder}", "--total-timesteps", "1000")
     broken = "broken: line 2: IndexError: index 7 is out of bounds for axis 0 with size 2"
     wide = "wide: ValueError: the prior returned shape (2,), the action space has (1,)"
-    assert summary_of(run_dir)["verdict"] == f"All priors failed ({broken}; {wide}): the agent is PPO alone."
+    assert summary_of(run_dir)["verdict"] == f"All priors failed ({broken}; {wide}): the agent learns alone."
     assert not values_of(run_dir, "losses/clone_loss")
     assert values_of(run_dir, "losses/policy_loss")
 
@@ -164,12 +165,13 @@ class Line(gym.Env):
         return self.x.astype(np.float32), 1.0, self.t == 10, False, {}
 
 
-def clone_of(policy, **arguments) -> ppo_camel.BehaviourCloning:
+def clone_of(policy) -> DAgger:
     env, rng = Line(), np.random.default_rng(0)
-    args = ppo_camel.Args(compile="off", clone_gamma=0.5, **arguments)
     agent = ActorCritic(env.observation_space, env.action_space, rng, torch.device("cpu"))
     teacher = Teacher(env, policy, np.asarray, None, radius=0.3)
-    clone = ppo_camel.BehaviourCloning(args, agent, teacher, 0.2, [teacher.play(seed) for seed in range(100)], [], rng)
+    loss = ppo_camel.BehaviourCloning(agent, env.action_space, 0.2)
+    found = Audition({"teacher": [teacher.play(seed) for seed in range(100)]}, "teacher", "")
+    clone = DAgger(teacher, agent, loss.learn, gamma=0.5, clone_steps=20_000, learning_rate=1e-3, found=found, rng=rng)
     clone.finish()
     return clone
 

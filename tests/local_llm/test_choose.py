@@ -52,7 +52,7 @@ def candidates(tmp_path):
     return make
 
 
-CHANCE = "No prior returned more than chance explains (-1): the agent is PPO alone."
+CHANCE = "No prior returned more than chance explains (-1): the agent learns alone."
 
 
 def quiet(line: str) -> None:

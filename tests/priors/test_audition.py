@@ -1,4 +1,4 @@
-"""cleanrl_scripts/common/audition.py: who teaches and why, what an episode holds, what a teacher would do."""
+"""llmwrappers/priors/audition.py: who teaches and why, what an episode holds, what a teacher would do."""
 
 import re
 
@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 
-from cleanrl_scripts.common.audition import CHANCE, NOTHING, Episode, Teacher, audition, contestants, exceeds
-from cleanrl_scripts.common.errors import UserError
-from cleanrl_scripts.common.priors_of_arms import PriorArgs
+from llmwrappers.priors.audition import CHANCE, NOTHING, Episode, Teacher, audition, contestants, exceeds
 from llmwrappers.priors.measurement import random_actions
 
 
@@ -68,7 +66,7 @@ def test_a_harmful_prior_is_refused():
     counts, best, verdict = hold(bad=constant(-2.0))
     assert best == ""
     assert verdict.startswith("No prior returned more than chance explains (bad returned -10.0 (10 episodes), random actions ")
-    assert verdict.endswith("): the agent is PPO alone.")
+    assert verdict.endswith("): the agent learns alone.")
     assert counts == {CHANCE: 10, "bad": 10}
 
 
@@ -102,7 +100,7 @@ def test_a_prior_that_fails_later_is_out_then():
 def test_all_fail():
     counts, best, verdict = hold(a=constant(np.nan), b=lambda observation: observation)
     reasons = "a: ValueError: the prior returned [nan]; b: ValueError: the prior returned shape (2,), the action space has (1,)"
-    assert (best, verdict) == ("", f"All priors failed ({reasons}): the agent is PPO alone.")
+    assert (best, verdict) == ("", f"All priors failed ({reasons}): the agent learns alone.")
     assert counts == {CHANCE: 1, "a": 1, "b": 1}
 
 
@@ -146,9 +144,9 @@ def test_what_three_episodes_do_not_tell_ten_do():
 
 def test_other_noise_about_doing_nothing_does_not_teach():
     """Nothing is noisy here, too, as it is where starts differ: one episode of it says little."""
-    args, appointed = PriorArgs(exp_name="", env_id="Push"), 0
+    appointed = 0
     for seed in range(20):
-        teachers = contestants(Push(), {"zero": noisy(0.0, seed)}, np.asarray, args)
+        teachers = contestants(Push(), {"zero": noisy(0.0, seed)}, np.asarray, None, 0.3, seed=1)
         teachers[CHANCE].policy, teachers[NOTHING].policy = noisy(-1.5, 100 + seed), noisy(0.0, 200 + seed)
         appointed += bool(audition(teachers, 10_000, np.random.default_rng(seed)).teacher)
     assert appointed <= 7  # of two looks at both sides at most 4 are expected
@@ -157,8 +155,7 @@ def test_other_noise_about_doing_nothing_does_not_teach():
 @pytest.mark.parametrize(("worst", "beats_nothing"), [(-1.0, False), (1.0, True)])
 def test_a_prior_that_does_no_better_than_nothing_is_told_apart(worst, beats_nothing):
     """Nothing returns 0; both priors beat the random actions, which return -1.5 an action here."""
-    args = PriorArgs(exp_name="", env_id="Push")
-    teachers = contestants(Push(Box(-3.0, 3.0, (1,), np.float32)), {"prior": constant(worst)}, np.asarray, args)
+    teachers = contestants(Push(Box(-3.0, 3.0, (1,), np.float32)), {"prior": constant(worst)}, np.asarray, None, 0.3, seed=1)
     assert list(teachers) == [CHANCE, NOTHING, "prior"]
     teachers[CHANCE].policy = lambda observation: [np.random.default_rng(int(observation[0])).normal(-1.5, 0.1)]
     found = audition(teachers, 10_000, np.random.default_rng(0))
@@ -168,8 +165,7 @@ def test_a_prior_that_does_no_better_than_nothing_is_told_apart(worst, beats_not
 
 
 def test_a_prior_that_is_as_good_as_nothing_does_not_teach():
-    args = PriorArgs(exp_name="", env_id="Push")
-    teachers = contestants(Push(), {"zero": constant(0.0)}, np.asarray, args)
+    teachers = contestants(Push(), {"zero": constant(0.0)}, np.asarray, None, 0.3, seed=1)
     teachers[CHANCE].policy = lambda observation: [np.random.default_rng(int(observation[0])).normal(-1.5, 0.1)]
     found = audition(teachers, 10_000, np.random.default_rng(0))
     assert found.teacher == ""
@@ -177,10 +173,10 @@ def test_a_prior_that_is_as_good_as_nothing_does_not_teach():
 
 
 def test_on_a_discrete_space_there_is_no_doing_nothing():
-    teachers = contestants(gym.make("CartPole-v1"), {}, np.asarray, PriorArgs(exp_name=""))
+    teachers = contestants(gym.make("CartPole-v1"), {}, np.asarray, None, 0.3, seed=1)
     assert list(teachers) == [CHANCE]
-    with pytest.raises(UserError, match="--prior-input|prior_input"):
-        contestants(gym.make("CartPole-v1"), {}, np.asarray, PriorArgs(exp_name="", prior_input="nonesuch"))
+    with pytest.raises(ValueError, match="prior_input"):
+        contestants(gym.make("CartPole-v1"), {}, np.asarray, "nonesuch", 0.3, seed=1)
 
 
 def test_more_than_chance_is_one_time_in_twenty_by_chance():
@@ -315,7 +311,7 @@ def test_who_answers_otherwise_when_asked_about_a_state_alone_keeps_state(policy
 @pytest.mark.parametrize(
     ("policy", "why"),
     [
-        (constant(0.9), r"its network cannot tell apart .*, or too few steps were cloned \(--clone-steps\)\.$"),
+        (constant(0.9), r"its network cannot tell apart .*, or too few steps were cloned \(clone_steps\)\.$"),
         (Counting(), r"the teacher answers otherwise when asked about the same state alone, .*TimeAwareObservation"),
     ],
 )
