@@ -44,6 +44,8 @@ class BoxMask:
                 )
         self.space, self.mapping = space, mapping
         self.normalized_space = Box(-1.0, 1.0, space.shape, space.dtype.type)
+        # For who has the space alone, as a replay buffer or a saved agent: what -1 and 1 are once the mask is gone.
+        self.normalized_space.native_space = space  # pyright: ignore[reportAttributeAccessIssue]
         self._whole = self._interval = (space.low, space.high, *center_and_half_width(space.low, space.high))
 
     def set(self, interval: Interval | None, info: dict[str, Any]) -> bool:

@@ -90,6 +90,10 @@ class ActorCritic:
         z = (observation - self.observations.mean) * self.observations.inverse_std
         return np.minimum(np.maximum(z, -10.0), 10.0).astype(np.float32)
 
+    def freeze(self) -> None:
+        """Has the normaliser of observations learn no more."""
+        self.is_frozen = True
+
     def sample(self, observations: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Actions drawn at normalised observations."""
         return self.policy.sample(self.outputs(observations), self.log_std_numpy(), rng)

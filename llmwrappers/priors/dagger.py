@@ -28,9 +28,12 @@ class RunningStatistics(Protocol):
 class Agent(Protocol):
     """An actor, a critic and what normalises their inputs, of whatever library."""
 
-    returns: RunningStatistics
-    is_frozen: bool
-    """whether the normaliser of observations has stopped learning"""
+    @property
+    def returns(self) -> RunningStatistics: ...
+
+    def freeze(self) -> None:
+        """Has the normaliser of observations learn no more."""
+        ...
 
     def normalized(self, observation: NDArray, update: bool = False) -> NDArray:
         """An observation as the networks see it; with ``update``, the normaliser learns of it."""
@@ -127,7 +130,7 @@ class DAgger:
 
     def finish(self) -> None:
         """Freezes the normaliser and fits what it shows, so that the networks stay what they have become."""
-        self.agent.is_frozen = True
+        self.agent.freeze()
         self.fit(epochs=30)
 
     def fit(self, epochs: int) -> None:

@@ -16,7 +16,7 @@ class EpsilonMaskSchedule(gym.Wrapper, RecordConstructorArgs):
 
     ``epsilon_t = max(1 - t / (mask_fraction * total_timesteps), 0)`` (CAMEL, arXiv 2502.11896, as annealing), where t counts
     the steps of this environment: in a vector of n environments each counts its own, so give ``total_timesteps / n``.
-    The attribute ``elapsed_steps`` holds t and may be set to continue a run.
+    The attribute ``elapsed_steps`` holds t and may be set: to continue a run, or to ``math.inf``, after which no mask applies.
 
     Args:
         env: an environment with an attribute ``mask_epsilon``, such as LLMActionMask
@@ -59,13 +59,13 @@ class EpsilonMaskSchedule(gym.Wrapper, RecordConstructorArgs):
         self.elapsed_steps = 0
 
     @property
-    def elapsed_steps(self) -> int:
-        """Steps taken so far; setting it sets the mask's probability with it."""
+    def elapsed_steps(self) -> float:
+        """Steps taken so far, an integer, or infinity; setting it sets the mask's probability with it."""
         return self._elapsed_steps
 
     @elapsed_steps.setter
-    def elapsed_steps(self, value: int):
-        if value < 0:
+    def elapsed_steps(self, value: float):
+        if not value >= 0:
             raise ValueError(f"elapsed_steps must not be negative, got {value!r}")
         self._elapsed_steps = value
         remaining = self._masked_steps - value

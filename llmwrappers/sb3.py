@@ -1,0 +1,359 @@
+"""For users of Stable-Baselines3, sb3-contrib and SBX: a buffer of executed actions, PPO begun as a prior, evaluation alone.
+
+``pip install "llmwrappers[sb3]"``. The wrappers themselves need none of this: any learner of these libraries runs in them.
+"""
+
+import copy
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import gymnasium as gym
+import numpy as np
+import torch
+from gymnasium.spaces import Box, Discrete
+from numpy.typing import NDArray
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.buffers import DictReplayBuffer, ReplayBuffer
+from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.common.running_mean_std import RunningMeanStd
+from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecMonitor, VecNormalize
+from stable_baselines3.her.her_replay_buffer import HerReplayBuffer
+
+from llmwrappers.action_intervals import to_native, to_normalized
+from llmwrappers.priors import load_candidates, load_prior, shipped_priors
+from llmwrappers.priors.audition import Audition, audition, contestants
+from llmwrappers.priors.contract import PriorPolicy
+from llmwrappers.priors.dagger import DAgger
+
+Env = TypeVar("Env", gym.Env, VecEnv)
+
+# ---------------------------------------------------------------------------------------------------- what the learner stores
+
+
+class _ExecutedActions:
+    """Stores what the environment received instead of what the agent chose."""
+
+    action_space: Any
+
+    def add(self, obs, next_obs, action, reward, done, infos):
+        native = getattr(self.action_space, "native_space", None)
+        if native is None or "executed_action" not in infos[0]:
+            raise ValueError(
+                f"{type(self).__name__} needs an environment with an LLMActionMask on a Box, got one whose infos hold "
+                f"{sorted(infos[0])} and whose action space is {self.action_space}"
+            )
+        executed = np.array([to_normalized(info["executed_action"], native.low, native.high) for info in infos])
+        super().add(obs, next_obs, executed.reshape(action.shape), reward, done, infos)  # pyright: ignore
+
+
+class ExecutedActionReplayBuffer(_ExecutedActions, ReplayBuffer):
+    """Stores the executed action: for TD3, SAC, DDPG, TQC and CrossQ inside an LLMActionMask, of whatever mapping.
+
+    The mask may play another action than the agent chose, and the critic must learn from what was played. It is stored in
+    [-1, 1] over the whole action space, which is what an action means once the mask is gone.
+
+    Raises:
+        ValueError: by ``add``, there is no LLMActionMask
+
+    Example:
+        >>> from stable_baselines3 import TD3
+        >>> from llmwrappers import LLMActionMask
+        >>> env = LLMActionMask(gym.make("Pendulum-v1"), lambda obs: [1.0], radius=0.25)
+        >>> model = TD3("MlpPolicy", env, replay_buffer_class=ExecutedActionReplayBuffer, buffer_size=100, seed=0)
+        >>> stored = model.learn(50).replay_buffer.actions[:50]
+        >>> bool(stored.min() >= 0.25), bool(stored.max() <= 0.75)
+        (True, True)
+    """
+
+
+class ExecutedActionDictReplayBuffer(_ExecutedActions, DictReplayBuffer):
+    """Stores the executed action, where observations are a Dict (see ExecutedActionReplayBuffer)."""
+
+
+class ExecutedActionHerReplayBuffer(_ExecutedActions, HerReplayBuffer):
+    """Stores the executed action, and relabels goals as HerReplayBuffer does (see ExecutedActionReplayBuffer)."""
+
+
+# --------------------------------------------------------------------------------------------------- evaluation and deployment
+
+
+def alone(env: Env) -> Env:
+    """Turns the mask of an environment off for good, its schedule too, and returns it: what the agent is evaluated in.
+
+    Args:
+        env: an environment of its own, not the one that is trained in; or a vector of them
+
+    Raises:
+        ValueError: there is no LLMActionMask
+
+    Example:
+        >>> from llmwrappers import EpsilonMaskSchedule, LLMActionMask
+        >>> def make():
+        ...     return EpsilonMaskSchedule(LLMActionMask(gym.make("Pendulum-v1"), "Pendulum-v1"), total_timesteps=1000)
+        >>> env = alone(make())
+        >>> obs, info = env.reset(seed=0)
+        >>> bool(info["mask_active"]), env.get_wrapper_attr("mask_epsilon")
+        (False, 0.0)
+    """
+    if not _set_in_wrappers(env, "elapsed_steps", math.inf) and not _set_in_wrappers(env, "mask_epsilon", 0.0):
+        raise ValueError(f"alone needs an environment with an LLMActionMask, got {env}")
+    return env
+
+
+def continue_schedule(model: BaseAlgorithm) -> None:
+    """Sets the EpsilonMaskSchedule of a loaded model's environments to the steps that it has trained for.
+
+    Raises:
+        ValueError: the model has no environment, or that has no schedule
+
+    Example:
+        >>> from stable_baselines3 import TD3
+        >>> from llmwrappers import EpsilonMaskSchedule, LLMActionMask
+        >>> env = EpsilonMaskSchedule(LLMActionMask(gym.make("Pendulum-v1"), "Pendulum-v1"), total_timesteps=1000)
+        >>> model = TD3("MlpPolicy", env)  # or TD3.load(path, env)
+        >>> model.num_timesteps = 50
+        >>> continue_schedule(model)
+        >>> env.get_wrapper_attr("mask_epsilon")
+        0.75
+    """
+    envs = model.get_env()
+    if envs is None or not _set_in_wrappers(envs, "elapsed_steps", model.num_timesteps // envs.num_envs):
+        raise ValueError("continue_schedule needs a model whose environments have an EpsilonMaskSchedule: TD3.load(path, env)")
+
+
+def _set_in_wrappers(env: gym.Env | VecEnv, name: str, value: float) -> bool:
+    """Sets an attribute of a wrapper, however deep; returns whether there is one of that name.
+
+    ``VecEnv.set_attr`` would set it on the outermost one, a Monitor, where nobody reads it.
+    """
+    if isinstance(env, VecEnv):
+        if not all(env.env_method("has_wrapper_attr", name)):
+            return False
+        env.env_method("set_wrapper_attr", name, value, force=False)
+        return True
+    if not env.has_wrapper_attr(name):
+        return False
+    env.set_wrapper_attr(name, value, force=False)
+    return True
+
+
+def unmasked(model: BaseAlgorithm, deterministic: bool = True) -> Callable[[Any], Any]:
+    """Returns the agent as a policy of the bare environment: raw observation -> action in the environment's own units.
+
+    Without it, an agent that was trained in a mask plays in [-1, 1]: half the torque, on Pendulum.
+
+    Example:
+        >>> from stable_baselines3 import TD3
+        >>> from llmwrappers import LLMActionMask
+        >>> model = TD3("MlpPolicy", LLMActionMask(gym.make("Pendulum-v1"), "Pendulum-v1"))  # or TD3.load(path)
+        >>> obs, _ = gym.make("Pendulum-v1").reset(seed=0)
+        >>> bool((unmasked(model)(obs) == 2 * model.predict(obs, deterministic=True)[0]).all())
+        True
+    """
+    native, normaliser = getattr(model.action_space, "native_space", None), model.get_vec_normalize_env()
+
+    def policy(observation):
+        if normaliser is not None:
+            observation = normaliser.normalize_obs(observation)
+        action, _ = model.predict(observation, deterministic=deterministic)
+        return action if native is None else to_native(action, native.low, native.high)
+
+    return policy
+
+
+# --------------------------------------------------------------------------------------------------------- PPO begun as a prior
+
+
+def begin_as(
+    model: OnPolicyAlgorithm,
+    prior: str | os.PathLike[str] | PriorPolicy,
+    total_timesteps: int,
+    clone_steps: int = 20_000,
+    candidate: int | None = None,
+    prior_input: str | None = None,
+    std: float = 0.2,
+    poor_std: float = 0.5,
+    warmup_steps: int = 50_000,
+) -> Audition:
+    """Makes PPO, A2C or TRPO begin as the copy of a prior, if that is better than random actions by more than chance.
+
+    It plays in the model's first environment, as ppo_camel.py does: an audition, then DAgger (actor <- what the prior would do,
+    critic <- discounted returns). Afterwards the policy's standard deviation is small, the observations' statistics of a
+    VecNormalize are frozen, and the learning rate rises from 0 over ``warmup_steps``. If the prior is refused, the model
+    learns alone. The steps taken stand in ``model.num_timesteps``: go on with one ``learn(..., reset_num_timesteps=False)``.
+
+    What keeps a copy from falling: a VecNormalize around the environments, ``gamma=0.995`` and ``batch_size=128``.
+
+    Args:
+        model: not trained yet, with an actor and a critic of vectors, in a DummyVecEnv without an LLMActionMask
+        prior: a shipped prior's name or a folder, whose candidates all audition; a file, a callable or a class (see load_prior)
+        total_timesteps: steps of the whole training, those of the audition and of the copy included
+        clone_steps: steps until the model is a copy
+        candidate: only this one of a shipped prior's candidates
+        prior_input: what the prior is handed, if not the observation (see LLMActionMask)
+        std: standard deviation of the copy's actions, as a fraction of half the action range
+        poor_std: the same if the prior returns less than doing nothing: it has more to learn than to keep
+        warmup_steps: steps over which the learning rate rises
+
+    Returns:
+        the audition: its ``verdict`` is a sentence, its ``teacher`` the name of the prior, "" if it was refused
+
+    Raises:
+        TypeError: a model without such a policy or such environments
+        ValueError: what LLMActionMask and load_prior refuse
+
+    Example:
+        >>> from stable_baselines3 import PPO
+        >>> from stable_baselines3.common.env_util import make_vec_env
+        >>> model = PPO("MlpPolicy", make_vec_env("Pendulum-v1"), n_steps=256, seed=0)
+        >>> found = begin_as(model, "Pendulum-v1", total_timesteps=5000, clone_steps=4000, candidate=1)
+        >>> found.teacher != "", model.num_timesteps
+        (True, 4000)
+        >>> model = model.learn(5000 - model.num_timesteps, reset_num_timesteps=False)
+    """
+    env = _first_environment(model)
+    if not 0 < clone_steps < total_timesteps:
+        raise ValueError(f"clone_steps must lie between 0 and total_timesteps, got {clone_steps!r} of {total_timesteps!r}")
+    if isinstance(prior, os.PathLike):
+        prior = os.fspath(prior)
+    if candidate is None and isinstance(prior, str) and (prior in shipped_priors() or Path(prior).is_dir()):
+        priors = load_candidates(prior, env, prior_input=prior_input)
+    else:
+        priors = {"prior": load_prior(prior, candidate, env, prior_input=prior_input)}
+    seed = model.seed or 0
+    rng, teachers = np.random.default_rng(seed), contestants(env, priors, np.asarray, prior_input, 0.3, seed)
+    found = audition(teachers, clone_steps, rng)
+    if model.verbose:
+        print(found.verdict)
+    model.num_timesteps, model._last_obs = found.steps, None  # the next learn() begins new episodes
+    if not found.teacher:
+        return found
+    agent = _Agent(model)
+    learn = agent.cloning(env.action_space, std if found.beats_nothing else poor_std)
+    clone = DAgger(teachers[found.teacher], agent, learn, model.gamma, clone_steps, 1e-3, found, rng)
+    for steps, episode, _ in clone.run():
+        model.num_timesteps = steps
+        if model.verbose > 1:
+            print(f"cloning {found.teacher}: step {steps}, return {episode.episodic_return:.1f}")
+    model.lr_schedule = _WarmUp(model.lr_schedule, warmup_steps / total_timesteps)
+    return found
+
+
+def _first_environment(model: OnPolicyAlgorithm) -> gym.Env:
+    if not isinstance(getattr(model, "policy", None), ActorCriticPolicy) or model.use_sde:
+        raise TypeError(f"begin_as needs a PPO, A2C or TRPO with MlpPolicy and without gSDE, got {model}")
+    envs = model.get_env()
+    while isinstance(envs, VecNormalize | VecMonitor):
+        envs = envs.venv
+    if not isinstance(envs, DummyVecEnv):
+        raise TypeError(f"begin_as plays in the first environment of a DummyVecEnv, VecNormalize around it or not, got {envs}")
+    env = envs.envs[0]
+    if not isinstance(env.action_space, Box | Discrete) or not isinstance(env.observation_space, Box):
+        raise TypeError(f"begin_as needs Box observations and Box or Discrete actions, got {env}")
+    if env.has_wrapper_attr("native_action_space"):
+        raise TypeError(f"begin_as needs an environment without an LLMActionMask: the copy knows its prior; got {env}")
+    return env
+
+
+class _WarmUp:
+    """A learning rate that rises from 0 to what a schedule says, over a share of the training; progress runs from 1 to 0."""
+
+    def __init__(self, schedule: Callable[[float], float], share: float):
+        self.schedule, self.share, self.first = schedule, share, None
+
+    def __call__(self, progress_remaining: float) -> float:
+        if self.first is None:  # whether learn() counts the steps of the copy or not
+            self.first = progress_remaining
+        gone = (self.first - progress_remaining) / self.share if self.share else 1.0
+        return self.schedule(progress_remaining) * min(max(gone, 0.0), 1.0)
+
+
+class FrozenMeanStd(RunningMeanStd):
+    """Statistics of observations that learn no more: what they are a copy's networks were fitted to."""
+
+    def __init__(self, statistics: RunningMeanStd):
+        super().__init__(shape=np.shape(statistics.mean))
+        self.mean, self.var, self.count = copy.deepcopy((statistics.mean, statistics.var, statistics.count))
+
+    def update_from_moments(self, batch_mean, batch_var, batch_count) -> None:
+        """Learns nothing."""
+
+
+class _Returns:
+    """The statistics of returns of a VecNormalize, if there is one that scales rewards."""
+
+    def __init__(self, normaliser: VecNormalize | None):
+        self.normaliser = normaliser if normaliser is not None and normaliser.norm_reward else None
+
+    def update(self, sample: float) -> None:
+        if self.normaliser is not None:
+            self.normaliser.ret_rms.update(np.array([sample]))
+
+    @property
+    def inverse_std(self) -> float:
+        if self.normaliser is None:
+            return 1.0
+        return float(1 / np.sqrt(self.normaliser.ret_rms.var + self.normaliser.epsilon))
+
+
+class _Agent:
+    """A model of Stable-Baselines3 as DAgger sees it."""
+
+    def __init__(self, model: OnPolicyAlgorithm):
+        self.policy: Any = model.policy
+        self.normaliser = model.get_vec_normalize_env()
+        if self.normaliser is not None and not self.normaliser.norm_obs:
+            self.normaliser = None
+        self.returns = _Returns(model.get_vec_normalize_env())
+
+    def freeze(self) -> None:
+        if self.normaliser is not None:
+            assert isinstance(self.normaliser.obs_rms, RunningMeanStd)
+            self.normaliser.obs_rms = FrozenMeanStd(self.normaliser.obs_rms)
+
+    def normalized(self, observation: NDArray, update: bool = False) -> NDArray:
+        if self.normaliser is None:
+            return np.asarray(observation)
+        if update:
+            assert isinstance(self.normaliser.obs_rms, RunningMeanStd)
+            self.normaliser.obs_rms.update(observation[None])
+        return np.asarray(self.normaliser.normalize_obs(observation))
+
+    def act(self, observation: NDArray, rng: np.random.Generator) -> Any:
+        return self.policy.predict(self.normalized(observation))[0]
+
+    def value(self, observation: NDArray) -> float:
+        with torch.no_grad():
+            return float(self.policy.predict_values(self._tensor(self.normalized(observation)[None])))
+
+    def cloning(self, space: gym.Space, std: float) -> Callable[..., float]:
+        """Returns a step of behaviour cloning (see DAgger); the deviation of the policy is set to that of a copy."""
+        policy, optimizer = self.policy, torch.optim.Adam(self.policy.parameters(), 1e-3)
+        half_range = torch.ones(1)
+        if isinstance(space, Box):
+            half_range = torch.from_numpy((space.high - space.low) / 2).to(policy.device)
+            policy.log_std.data.copy_((std * half_range).log().ravel())
+
+        def learn(*minibatch: NDArray, learning_rate: float) -> float:
+            observations, advice, returns = (self._tensor(array) for array in minibatch)
+            distribution = policy.get_distribution(observations).distribution
+            if isinstance(space, Box):
+                actor_loss = ((distribution.mean - advice) / half_range.ravel()).square().mean()
+            else:
+                actor_loss = -(distribution.logits.log_softmax(dim=1) * advice).sum(dim=1).mean()
+            values = policy.predict_values(observations)[:, 0]
+            critic_loss = (values - torch.where(returns.isnan(), values.detach(), returns)).square().mean()
+            optimizer.param_groups[0]["lr"] = learning_rate
+            optimizer.zero_grad()
+            (actor_loss + critic_loss).backward()
+            optimizer.step()
+            return float(actor_loss.detach())
+
+        return learn
+
+    def _tensor(self, array: NDArray) -> torch.Tensor:
+        return torch.as_tensor(array, device=self.policy.device)
