@@ -46,6 +46,7 @@ class BoxMask:
         self.normalized_space = Box(-1.0, 1.0, space.shape, space.dtype.type)
         # For who has the space alone, as a replay buffer or a saved agent: what -1 and 1 are once the mask is gone.
         self.normalized_space.native_space = space  # pyright: ignore[reportAttributeAccessIssue]
+        self.no_action = np.full_like(space.low, np.nan)  # what ``info["executed_action"]`` holds at reset
         self._whole = self._interval = (space.low, space.high, *center_and_half_width(space.low, space.high))
 
     def set(self, interval: Interval | None, info: dict[str, Any]) -> bool:
@@ -66,14 +67,6 @@ class BoxMask:
         if math.isnan(np.vdot(executed, executed)):  # in half the time of np.isnan(executed).any()
             raise ValueError(f"action must hold no NaN, got {action!r}")
         return executed
-
-    def as_info(self, executed: NDArray) -> NDArray:
-        """Returns a copy of an action, for ``info["executed_action"]``."""
-        return executed.copy()
-
-    def no_action(self) -> NDArray:
-        """Returns what stands there at reset: NaN."""
-        return np.full_like(self.space.low, np.nan)
 
     def around(self, answer: Any, radius: float) -> Interval:
         """Returns the interval around a prior's answer, ``radius`` a fraction of half the action range.

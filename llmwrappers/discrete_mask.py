@@ -23,6 +23,7 @@ class DiscreteMask:
 
     def __init__(self, space: Discrete):
         self.space = space
+        self.no_action = np.array(0)  # what ``info["executed_action"]`` holds at reset
         self.mask, self.is_active = np.ones(space.n, dtype=np.int8), False
 
     def allowed(self, answer: Any) -> NDArray[np.int8]:
@@ -39,14 +40,6 @@ class DiscreteMask:
         self.mask = mask & legal if mask is not None and self.is_active else legal
         info["action_mask"] = self.mask.copy()
         return self.is_active
-
-    def as_info(self, executed: int) -> np.int64:
-        """Returns an action as ``info["executed_action"]`` holds it: vector environments and TorchRL take no other integer."""
-        return np.int64(executed)
-
-    def no_action(self) -> np.int64:
-        """Returns what stands there at reset: 0."""
-        return np.int64(0)
 
     def confine(self, action: Any) -> int:
         """Returns the action, or ``allowed[(action - start) % len(allowed)]`` for one that the mask does not allow."""

@@ -1,5 +1,7 @@
 """Gate: whether a mask applies, drawn with a probability at every step (CAMEL) or once an episode."""
 
+import warnings
+
 import numpy as np
 
 # Mixed into the seed: default_rng(seed) alone would repeat the environment's own stream.
@@ -24,6 +26,7 @@ class Gate:
             raise ValueError(f"gate must be 'step' or 'episode', got {every!r}")
         self.every = every
         self._rng, self._is_open = np.random.default_rng(), False
+        self.was_open = self.had_effect = False
 
     def begin_episode(self, probability: float, seed: int | None = None) -> None:
         """Draws for an episode that begins; ``seed`` begins the stream anew."""
@@ -34,7 +37,16 @@ class Gate:
 
     def is_open(self, probability: float) -> bool:
         """Returns whether the mask applies to the next action; to be asked once a step."""
-        return self._draw(probability) if self.every == "step" else self._is_open
+        is_open = self._draw(probability) if self.every == "step" else self._is_open
+        self.was_open |= is_open
+        return is_open
+
+    def warn_of_no_effect(self, faults: int) -> None:
+        """Warns, once, if the mask never applied although it was to: ``had_effect`` was not set."""
+        if self.was_open and not self.had_effect:
+            self.had_effect = True
+            why = f"the prior failed, {faults} times in all" if faults else "the environment allowed none of its actions"
+            warnings.warn(f"LLMActionMask was never active: {why}", stacklevel=3)
 
     def _draw(self, probability: float) -> bool:
         return probability > 0 and self._rng.random() < probability

@@ -71,11 +71,11 @@ class ExecutedActionReplayBuffer(_ExecutedActions, ReplayBuffer):
 
 
 class ExecutedActionDictReplayBuffer(_ExecutedActions, DictReplayBuffer):
-    """Stores the executed action, where observations are a Dict (see ExecutedActionReplayBuffer)."""
+    """The same where observations are a Dict."""
 
 
 class ExecutedActionHerReplayBuffer(_ExecutedActions, HerReplayBuffer):
-    """Stores the executed action, and relabels goals as HerReplayBuffer does (see ExecutedActionReplayBuffer)."""
+    """The same with goals relabelled, as HerReplayBuffer does."""
 
 
 # --------------------------------------------------------------------------------------------------- evaluation and deployment
@@ -106,9 +106,6 @@ def alone(env: Env) -> Env:
 
 def continue_schedule(model: BaseAlgorithm) -> None:
     """Sets the EpsilonMaskSchedule of a loaded model's environments to the steps that it has trained for.
-
-    Raises:
-        ValueError: the model has no environment, or that has no schedule
 
     Example:
         >>> from stable_baselines3 import TD3
@@ -144,7 +141,7 @@ def _set_in_wrappers(env: gym.Env | VecEnv, name: str, value: float) -> bool:
 def unmasked(model: BaseAlgorithm, deterministic: bool = True) -> Callable[[Any], Any]:
     """Returns the agent as a policy of the bare environment: raw observation -> action in the environment's own units.
 
-    Without it, an agent that was trained in a mask plays in [-1, 1]: half the torque, on Pendulum.
+    An agent that was trained in a mask acts in [-1, 1]: on the bare Pendulum that is half the torque.
 
     Example:
         >>> from stable_baselines3 import TD3
@@ -284,20 +281,15 @@ class FrozenMeanStd(RunningMeanStd):
 
 
 class _Returns:
-    """The statistics of returns of a VecNormalize, if there is one that scales rewards."""
+    """The statistics by which a VecNormalize scales rewards; without one they stay as they are."""
 
     def __init__(self, normaliser: VecNormalize | None):
-        self.normaliser = normaliser if normaliser is not None and normaliser.norm_reward else None
+        self.normaliser, self.inverse_std = normaliser, 1.0
 
     def update(self, sample: float) -> None:
-        if self.normaliser is not None:
+        if self.normaliser is not None and self.normaliser.norm_reward:
             self.normaliser.ret_rms.update(np.array([sample]))
-
-    @property
-    def inverse_std(self) -> float:
-        if self.normaliser is None:
-            return 1.0
-        return float(1 / np.sqrt(self.normaliser.ret_rms.var + self.normaliser.epsilon))
+            self.inverse_std = float(1 / np.sqrt(self.normaliser.ret_rms.var + self.normaliser.epsilon))
 
 
 class _Agent:
@@ -305,10 +297,9 @@ class _Agent:
 
     def __init__(self, model: OnPolicyAlgorithm):
         self.policy: Any = model.policy
-        self.normaliser = model.get_vec_normalize_env()
-        if self.normaliser is not None and not self.normaliser.norm_obs:
-            self.normaliser = None
-        self.returns = _Returns(model.get_vec_normalize_env())
+        normaliser = model.get_vec_normalize_env()
+        self.normaliser = normaliser if normaliser is not None and normaliser.norm_obs else None
+        self.returns = _Returns(normaliser)
 
     def freeze(self) -> None:
         if self.normaliser is not None:

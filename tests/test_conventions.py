@@ -30,7 +30,8 @@ STANDARD = set(sys.stdlib_module_names)
 # Folder -> what it may import beside the standard library; inside a function, the second set too.
 MAY_IMPORT = {
     "llmwrappers": ({"numpy", "gymnasium", "llmwrappers", "llmwrappers.containment"}, {"ale_py", "minigrid", "scipy"}),
-    "llmwrappers.containment": ({"numpy", "llmwrappers.containment"}, set()),
+    "llmwrappers/sb3.py": ({"numpy", "gymnasium", "torch", "stable_baselines3", "llmwrappers"}, set()),
+    "llmwrappers/containment": ({"numpy", "llmwrappers.containment"}, set()),
     "local_llm": (
         {"numpy", "gymnasium", "llmwrappers", "llmwrappers.containment", "local_llm"},
         {"torch", "transformers", "accelerate", "huggingface_hub", "llguidance", "json_repair", "mujoco"},

@@ -1,11 +1,13 @@
-"""require_written_for: whether a prior is played in the environment that it was written for."""
+"""Whether a prior is played in the environment that it was written for, and sees what that observes."""
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium import wrappers
 from gymnasium.envs.registration import parse_env_id
 from gymnasium.spaces import Box, Dict, Discrete, Tuple
 
@@ -48,6 +50,21 @@ def space_facts(space: gym.Space, with_bounds: bool = False) -> Any:
 def env_facts(env: gym.Env) -> dict[str, Any]:
     """Returns the facts of both spaces of an environment, as ``provenance.json`` keeps them."""
     return {"observation": space_facts(env.observation_space), "action": space_facts(env.action_space, with_bounds=True)}
+
+
+def warn_of_changed_observations(env: gym.Env, prior_input: str | None) -> None:
+    """Warns if a prior is handed observations that were normalised, rescaled or stacked: it is to see the physical ones."""
+    changing = wrappers.NormalizeObservation, wrappers.RescaleObservation, wrappers.FrameStackObservation
+    inner = env
+    while isinstance(inner, gym.Wrapper) and prior_input is None:
+        if isinstance(inner, changing):
+            name = type(inner).__name__
+            warnings.warn(
+                f"{name} lies below LLMActionMask, so the prior is handed what {name} makes of an observation. Put it around "
+                "the mask, unless the prior was written for it",
+                stacklevel=3,
+            )
+        inner = inner.env
 
 
 def require_written_for(folder: Path, env: gym.Env, prior_input: str | None, name: str) -> None:

@@ -1,6 +1,8 @@
 """EpsilonMaskSchedule: anneals how often an action mask applies (CAMEL, arXiv 2502.11896)."""
 
 import math
+import warnings
+import weakref
 from typing import Any
 
 import gymnasium as gym
@@ -73,8 +75,31 @@ class EpsilonMaskSchedule(gym.Wrapper, RecordConstructorArgs):
 
     def step(self, action) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Steps with the probability of the step to come: the mask draws the gate of the next action inside this step."""
+        if self._elapsed_steps == 0:
+            self._begin()
         if self._elapsed_steps < self._masked_steps:
             self.elapsed_steps += 1
         else:
             self._elapsed_steps += 1
         return self.env.step(action)
+
+    def close(self) -> None:
+        """Closes the environment."""
+        _BEGUN.discard(self)
+        super().close()
+
+    def _begin(self) -> None:
+        """Warns of a schedule that begins where another is under way: its environment is for evaluation, most likely."""
+        alike = [other for other in _BEGUN if str(other) == str(self) and other._masked_steps == self._masked_steps]
+        steps = max((other.elapsed_steps for other in alike), default=0)
+        if 1 < steps < math.inf:  # those of a vector of environments are at the same step, or one apart
+            warnings.warn(
+                f"an EpsilonMaskSchedule begins, with the mask at every step, where another one has taken {steps} steps. If "
+                "its environment is for evaluation, give it LLMActionMask(..., mask_epsilon=0.0) and no schedule",
+                stacklevel=3,
+            )
+        _BEGUN.add(self)
+
+
+_BEGUN: weakref.WeakSet[EpsilonMaskSchedule] = weakref.WeakSet()
+"""The schedules that have begun and are not closed."""

@@ -2,7 +2,6 @@
 
 import copy
 import os
-import warnings
 from typing import Any
 
 import gymnasium as gym
@@ -20,6 +19,7 @@ from llmwrappers.gate import Gate
 from llmwrappers.priors import load_prior
 from llmwrappers.priors.contract import PriorPolicy, begin_episode, fault_text
 from llmwrappers.priors.prior_input import read_prior_input, require_prior_input
+from llmwrappers.priors.written_for import warn_of_changed_observations
 
 
 class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
@@ -102,9 +102,6 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         if isinstance(env, gym.vector.VectorEnv):
             raise TypeError(f"LLMActionMask wraps one environment, got {env}; wrap each of those that it is made of")
         space = env.action_space
-        if mapping == "project":
-            warnings.warn("LLMActionMask: mapping='project' is called 'clip' now", DeprecationWarning, stacklevel=2)
-            mapping = "clip"
         if mapping not in ("rescale", "clip"):
             raise ValueError(f"mapping must be 'rescale' or 'clip', got {mapping!r}")
         if not isinstance(space, Box | Discrete):
@@ -114,6 +111,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         if env.has_wrapper_attr("native_action_space"):
             raise ValueError(f"env has an LLMActionMask already, got {env}")
         require_prior_input(env, prior_input)
+        warn_of_changed_observations(env, prior_input)
         prior = os.fspath(prior) if isinstance(prior, os.PathLike) else prior  # what a spec can hold: JSON's types
         self.mask_epsilon, self.radius = mask_epsilon, radius
         mask_epsilon, radius = self.mask_epsilon, self.radius
@@ -158,7 +156,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         observation, info = self.env.reset(seed=seed, options=options)
         # A key that no info has is found here, however rarely the gate opens.
         read_prior_input(self, self.prior_input, observation, info)
-        info = {"executed_action": self._next.no_action(), **info}
+        info = {"executed_action": self._next.no_action.copy(), **info}
         self._begin_episode(seed)
         self._mask_next_action(observation, info)
         return observation, info
@@ -167,7 +165,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         """Maps the action into the current bounds, steps, and publishes the bounds of the next action."""
         executed = self._next.confine(action)
         # Environments may write into the action they receive, and may return the same info dict again.
-        executed_action = self._next.as_info(executed)
+        executed_action = np.array(executed)
         observation, reward, terminated, truncated, info = self.env.step(executed)
         # A wrapper below that replaced the action has written what the environment received: it wins.
         info = {"executed_action": executed_action, **info}
@@ -178,7 +176,8 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         return observation, reward, terminated, truncated, info
 
     def close(self):
-        """Closes the environment, and ends the prior's process, if it has one."""
+        """Closes the environment, and ends the prior's process, if it has one; warns of a mask that never applied."""
+        self._gate.warn_of_no_effect(self.prior_faults.total)
         if isinstance(self._prior, ContainedPolicy):
             self._prior.close()
         super().close()
@@ -231,6 +230,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         if self._is_asked and not self.prior_faults.is_too_many:
             mask = self._prior_mask(read_prior_input(self, self.prior_input, observation, info))
         info["mask_active"] = np.array(self._next.set(mask if is_open else None, info))
+        self._gate.had_effect |= bool(info["mask_active"])
         info["prior_faults"] = np.int64(self.prior_faults.total)
 
     def _prior_mask(self, observation) -> Any:

@@ -103,8 +103,7 @@ class LLMActionOverride(GuidedWrapper, RecordConstructorArgs):
         if seed is not None:
             self._control_rng = np.random.default_rng((seed, CONTROL_STREAM))
         observation, info = super().reset(seed=seed, options=options)
-        space = self.action_space
-        none = np.int64(0) if isinstance(space, Discrete) else np.full(space.shape, np.nan, space.dtype)
+        none = np.full_like(self.action_space.low, np.nan) if isinstance(self.action_space, Box) else np.array(0)
         info = {"executed_action": none, "critical": np.array(False), **info, "action_overridden": np.array(False)}
         info["critical_entry"], info["llm_action"] = np.int64(-1), none.copy()
         return observation, info
@@ -142,6 +141,4 @@ class LLMActionOverride(GuidedWrapper, RecordConstructorArgs):
         return np.minimum(np.maximum(action, space.low), space.high).astype(space.dtype)
 
     def _copied(self, action):
-        if isinstance(self.action_space, Discrete):
-            return np.int64(action)
         return np.array(action, dtype=self.action_space.dtype)

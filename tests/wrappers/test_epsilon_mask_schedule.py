@@ -159,3 +159,25 @@ def test_wrong_arguments(arguments, error, message):
 def test_an_environment_without_a_mask_is_refused(inside):
     with pytest.raises(ValueError, match=r"must wrap an environment with a mask, such as LLMActionMask, got <"):
         EpsilonMaskSchedule(inside(), total_timesteps=100)
+
+
+def test_a_second_schedule_is_taken_for_that_of_an_evaluation():
+    def make(total_timesteps=100):
+        masked = LLMActionMask(gym.make("Pendulum-v1"), prior=lambda obs: obs[:1])
+        return EpsilonMaskSchedule(masked, total_timesteps)
+
+    trained, other = make(), make(total_timesteps=50)
+    for env in (trained, other):
+        env.reset(seed=0)
+        for _ in range(3):
+            env.step(env.action_space.sample())
+    evaluated = make()
+    evaluated.reset(seed=0)
+    with pytest.warns(UserWarning, match=r"where another one has taken 3 steps. .* mask_epsilon=0.0\) and no schedule"):
+        evaluated.step(evaluated.action_space.sample())
+    evaluated.step(evaluated.action_space.sample())  # says it once
+    for env in (trained, evaluated):
+        env.close()
+    after = make()  # a run that follows another
+    after.reset(seed=0)
+    after.step(after.action_space.sample())

@@ -217,6 +217,33 @@ class TestMapping:
         assert (info["action_low"].tolist(), info["action_high"].tolist()) == ([-1.0, -1.0], [1.0, 1.0])
 
 
+class TestWarnings:
+    @pytest.mark.parametrize(
+        "change",
+        [
+            gym.wrappers.NormalizeObservation,
+            lambda env: gym.wrappers.RescaleObservation(env, env.observation_space.low, env.observation_space.high),
+            lambda env: gym.wrappers.TimeLimit(gym.wrappers.FrameStackObservation(env, 3), 10),
+        ],
+        ids=["NormalizeObservation", "RescaleObservation", "FrameStackObservation"],
+    )
+    def test_observations_that_a_prior_was_not_written_for(self, change, request):
+        name = request.node.callspec.id
+        with pytest.warns(UserWarning, match=f"{name} lies below LLMActionMask, .* Put it around the mask"):
+            LLMActionMask(change(gym.make("Pendulum-v1")), lambda obs: [0.0])
+        around = change(LLMActionMask(gym.make("Pendulum-v1"), lambda obs: [0.0]))  # and here it does not warn
+        LLMActionMask(change(pendulum()), lambda state: [0.0], prior_input="simulator")
+        assert around.reset(seed=0)[1]["mask_active"]
+
+    def test_an_environment_that_allows_nothing_of_the_priors(self):
+        env = Recorder(Discrete(4))
+        env.reset = lambda **_: (np.zeros(1), {"action_mask": np.int8([1, 0, 0, 0])})
+        masked = LLMActionMask(env, lambda obs: 3)
+        masked.reset()
+        with pytest.warns(UserWarning, match="was never active: the environment allowed none of its actions"):
+            masked.close()
+
+
 class TestInfo:
     def test_keys_and_types(self):
         masked = LLMActionMask(echo(), Prior(np.zeros(2)))
@@ -434,6 +461,8 @@ class TestPriorInput:
         masked = LLMActionMask(said, path)
         with pytest.warns(UserWarning, match="the prior failed .the observation holds text"):
             masked.reset()
+        with pytest.warns(UserWarning, match="LLMActionMask was never active: the prior failed, 1 times in all"):
+            masked.close()
         masked.close()
         masked = LLMActionMask(said, path, radius=0.125, prior_input="objects")
         masked.reset()

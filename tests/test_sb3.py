@@ -1,0 +1,311 @@
+"""llmwrappers/sb3.py: what the buffers hold, evaluation alone, deployment, PPO begun as a prior."""
+
+import copy
+import math
+import pickle
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import sb3_contrib
+import stable_baselines3
+import torch
+from conftest import Echo
+from gymnasium.spaces import Box
+from gymnasium.spaces import Dict as DictSpace
+from stable_baselines3.common.callbacks import EvalCallback
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.monitor import Monitor
+from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecNormalize
+
+from llmwrappers import EpsilonMaskSchedule, LLMActionMask, to_native, to_normalized
+from llmwrappers.sb3 import (
+    ExecutedActionDictReplayBuffer,
+    ExecutedActionHerReplayBuffer,
+    ExecutedActionReplayBuffer,
+    FrozenMeanStd,
+    alone,
+    begin_as,
+    continue_schedule,
+    unmasked,
+)
+
+
+def small():
+    """Small networks; a new dict each, for SAC writes into the one that it is given."""
+    return {"policy_kwargs": {"net_arch": [8]}}
+
+
+class Received(gym.Wrapper):
+    """Keeps every action that the environment receives."""
+
+    def __init__(self, env):
+        super().__init__(env)
+        self.actions = []
+
+    def step(self, action):
+        self.actions.append(np.array(action))
+        return self.env.step(action)
+
+
+class Goal(gym.Env):
+    """Echo with a goal, as HerReplayBuffer wants one."""
+
+    action_space = Box(-2.0, 6.0, (2,), np.float32)
+    observation_space = DictSpace({key: Box(-9, 9, (2,)) for key in ("observation", "achieved_goal", "desired_goal")})
+
+    def compute_reward(self, achieved_goal, desired_goal, info):
+        return -np.linalg.norm(achieved_goal - desired_goal, axis=-1)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return {key: self.np_random.normal(size=2).astype(np.float32) for key in self.observation_space}, {}
+
+    def step(self, action):
+        self.t += 1
+        observation = {key: np.asarray(action, np.float32) for key in self.observation_space}
+        return observation, 0.0, False, self.t == 5, {}
+
+
+def wander(obs):
+    """A prior of Echo and Goal that moves with what it sees."""
+    first = obs["observation"] if isinstance(obs, dict) else obs
+    return np.sin(7 * np.asarray(first)[:2])
+
+
+# ------------------------------------------------------------------------------------------------ what the learner stores
+
+
+@pytest.mark.parametrize("mapping", ["rescale", "clip"])
+@pytest.mark.parametrize(
+    "learner", [stable_baselines3.TD3, stable_baselines3.DDPG, stable_baselines3.SAC, sb3_contrib.TQC, sb3_contrib.CrossQ]
+)
+def test_the_buffer_holds_what_the_environments_received(learner, mapping):
+    envs = [Received(Echo(-2.0, 6.0)) for _ in range(2)]
+    vector = DummyVecEnv([lambda env=env: Monitor(LLMActionMask(env, wander, 0.2, 0.7, mapping)) for env in envs])
+    model = learner(
+        "MlpPolicy", vector, 1e-3, 1000, **small(), seed=0, learning_starts=20,
+        replay_buffer_class=ExecutedActionReplayBuffer,
+    )  # fmt: skip
+    for env in envs:
+        env.actions.clear()
+    model.learn(60)
+    received = np.stack([env.actions for env in envs], axis=1)
+    assert len(received) == 30
+    stored = model.replay_buffer.actions[: len(received)]
+    np.testing.assert_allclose(to_native(stored, np.float32(-2), np.float32(6)), received, atol=1e-5)
+    assert received.std() > 0.1
+
+
+@pytest.mark.parametrize("buffer", [ExecutedActionDictReplayBuffer, ExecutedActionHerReplayBuffer])
+def test_buffers_of_dict_observations(buffer):
+    env = Received(Goal())
+    model = stable_baselines3.SAC(
+        "MultiInputPolicy", LLMActionMask(env, wander, 0.2, mapping="clip"), 1e-3, 200, **small(), seed=0,
+        learning_starts=20, replay_buffer_class=buffer,
+    )  # fmt: skip
+    model.learn(40)
+    stored = model.replay_buffer.actions[:40, 0]
+    np.testing.assert_allclose(to_native(stored, np.float32(-2), np.float32(6)), env.actions, atol=1e-5)
+
+
+def test_a_buffer_without_a_mask_is_refused():
+    model = stable_baselines3.TD3("MlpPolicy", Echo(), replay_buffer_class=ExecutedActionReplayBuffer, buffer_size=100)
+    with pytest.raises(ValueError, match=r"needs an environment with an LLMActionMask on a Box, got one whose infos hold"):
+        model.learn(5)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda space: pickle.loads(pickle.dumps(space))])
+def test_a_copy_of_the_action_space_knows_the_native_one(copied):
+    space = copied(LLMActionMask(Echo(-2.0, 6.0), wander).action_space)
+    assert space == Box(-1.0, 1.0, (2,), np.float32)
+    assert space.native_space == Box(-2.0, 6.0, (2,), np.float32)
+
+
+# ------------------------------------------------------------------------------------------------ evaluation and deployment
+
+
+def masked(total_timesteps=1000):
+    return EpsilonMaskSchedule(LLMActionMask(gym.make("Pendulum-v1"), lambda obs: [obs[1]]), total_timesteps)
+
+
+@pytest.mark.parametrize("vector", [DummyVecEnv, SubprocVecEnv])
+def test_alone_turns_the_mask_off_in_a_vector(vector):
+    envs = vector([lambda: Monitor(masked())] * 2)
+    assert alone(envs) is envs
+    envs.reset()
+    for _ in range(5):
+        assert not any(info["mask_active"] for info in envs.step(np.zeros((2, 1), np.float32))[3])
+    assert envs.env_method("get_wrapper_attr", "mask_epsilon") == [0.0, 0.0]
+    envs.close()
+
+
+def test_alone_turns_a_mask_without_a_schedule_off():
+    env = alone(Monitor(LLMActionMask(gym.make("Pendulum-v1"), lambda obs: [obs[1]])))
+    assert not env.reset(seed=0)[1]["mask_active"]
+    with pytest.raises(ValueError, match="alone needs an environment with an LLMActionMask, got"):
+        alone(gym.make("Pendulum-v1"))
+
+
+def test_eval_callback_evaluates_the_agent_alone():
+    evaluated = []
+
+    class Seen(gym.Wrapper):
+        def step(self, action):
+            *result, info = self.env.step(action)
+            evaluated.append(bool(info["mask_active"]))
+            return *result, info
+
+    model = stable_baselines3.TD3("MlpPolicy", masked(), **small(), buffer_size=500, seed=0)
+    model.learn(60, callback=EvalCallback(Monitor(Seen(alone(masked()))), n_eval_episodes=1, eval_freq=30, verbose=0))
+    assert len(evaluated) == 400
+    assert not any(evaluated)
+
+
+def test_a_loaded_model_goes_on_with_its_schedule(tmp_path):
+    envs = make_vec_env(lambda: masked(total_timesteps=500), n_envs=2)  # 1000 in all: the mask fades over 200
+    model = stable_baselines3.TD3("MlpPolicy", envs, **small(), buffer_size=500)
+    model.learn(100).save(tmp_path / "model")
+    envs.close()
+    fresh = make_vec_env(lambda: masked(total_timesteps=500), n_envs=2)
+    model = stable_baselines3.TD3.load(tmp_path / "model", fresh)
+    continue_schedule(model)
+    assert fresh.env_method("get_wrapper_attr", "mask_epsilon") == pytest.approx([0.5, 0.5])
+    with pytest.raises(ValueError, match="continue_schedule needs a model whose environments have an EpsilonMaskSchedule"):
+        continue_schedule(stable_baselines3.TD3.load(tmp_path / "model"))
+
+
+@pytest.mark.parametrize("normalised", [False, True])
+def test_unmasked_is_the_agent_on_the_bare_environment_to_the_last_bit(tmp_path, normalised):
+    envs = make_vec_env(lambda: alone(masked()))
+    envs = VecNormalize(envs) if normalised else envs
+    model = stable_baselines3.TD3("MlpPolicy", envs, **small(), buffer_size=500, seed=0).learn(50)
+    model.save(tmp_path / "model")
+    agent = unmasked(model if normalised else stable_baselines3.TD3.load(tmp_path / "model"))
+    bare, alike = gym.make("Pendulum-v1"), alone(masked())
+    first, _ = bare.reset(seed=3)
+    second, _ = alike.reset(seed=3)
+    for _ in range(50):
+        assert np.array_equal(first, second)
+        first = bare.step(agent(first))[0]
+        normal = envs.normalize_obs(second) if normalised else second
+        second = alike.step(model.predict(normal, deterministic=True)[0])[0]
+
+
+# ------------------------------------------------------------------------------------------------ PPO begun as a prior
+
+
+class Line(gym.Env):
+    """Walks a line at random for ten steps; pays for playing as ``linear`` does."""
+
+    observation_space, action_space = Box(-100.0, 100.0, (3,)), Box(-2.0, 4.0, (2,))
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t, self.x = 0, self.np_random.normal(size=3) * 30
+        return self.x.astype(np.float32), {}
+
+    def step(self, action):
+        reward = -float(np.abs(action - linear(self.x)).sum())
+        self.t, self.x = self.t + 1, self.x + self.np_random.normal(size=3)
+        return self.x.astype(np.float32), reward, self.t == 10, False, {}
+
+
+def linear(observation):
+    return np.array([1.0 + observation[0] / 100, 0.5 - observation[1] / 200])
+
+
+@pytest.mark.parametrize("normalised", [True, False])
+@pytest.mark.parametrize("learner", [stable_baselines3.PPO, stable_baselines3.A2C, sb3_contrib.TRPO])
+def test_the_model_begins_as_its_prior(learner, normalised):
+    """To within 6 % of half the action range, in states that it has not seen."""
+    envs = make_vec_env(Line)
+    envs = VecNormalize(envs, gamma=0.5) if normalised else envs
+    model = learner("MlpPolicy", envs, gamma=0.5, n_steps=128, seed=0, device="cpu")
+    found = begin_as(model, linear, total_timesteps=8000, clone_steps=4000, warmup_steps=2000)
+    assert found.verdict.startswith("The agent begins as a copy of prior")
+    assert model.num_timesteps == 4000
+    fresh = [Line().reset(seed=seed)[0] for seed in range(1000, 1200)]
+    agent = unmasked(model)
+    errors = np.array([agent(observation) - linear(observation) for observation in fresh]) / 3.0
+    assert np.sqrt(np.mean(errors**2)) < 0.06
+    assert model.policy.log_std.exp().tolist() == pytest.approx([0.2 * 3.0] * 2)
+    if normalised:
+        before = agent(fresh[0])
+        assert isinstance(envs.obs_rms, FrozenMeanStd)
+        envs.obs_rms.update(np.full((100, 3), 1e6))
+        assert np.array_equal(agent(fresh[0]), before)
+    rates = []
+    schedule = model.lr_schedule
+    model.lr_schedule = lambda progress: rates.append(schedule(progress)) or rates[-1]
+    model.learn(8000 - model.num_timesteps, reset_num_timesteps=False)
+    assert rates[0] == 0.0
+    assert rates[len(rates) // 4] == pytest.approx(rates[-1] / 2, rel=0.2)
+    assert model.num_timesteps >= 8000
+
+
+def test_its_critic_knows_the_returns():
+    """The prior loses nothing and random deviations of 0.2 little: returns near the sum of what its own noise costs."""
+    model = stable_baselines3.PPO("MlpPolicy", make_vec_env(Line), gamma=0.5, seed=0, device="cpu")
+    begin_as(model, linear, total_timesteps=8000, clone_steps=4000)
+    states = torch.as_tensor(np.stack([Line().reset(seed=seed)[0] for seed in range(200)]))
+    values = model.policy.predict_values(states).detach().numpy()
+    # Two components, each |N(0, 0.6)| = 0.48 off on the average, times 1 + 1/2 + ...; the prior's own episodes lose nothing.
+    assert -2.1 < values.mean() < -0.4
+
+
+def test_a_prior_that_is_no_better_than_chance_leaves_the_model_as_it_was():
+    model = stable_baselines3.PPO("MlpPolicy", make_vec_env(Line), seed=0, device="cpu")
+    before = copy.deepcopy(model.policy.state_dict())
+    found = begin_as(model, lambda observation: [4.0, -2.0], total_timesteps=8000, clone_steps=1000)
+    assert (found.teacher, found.verdict.startswith("No prior")) == ("", True)
+    assert all(torch.equal(before[name], value) for name, value in model.policy.state_dict().items())
+    assert 0 < model.num_timesteps == found.steps <= 1000
+
+
+def test_a_prior_of_a_discrete_space():
+    model = stable_baselines3.PPO("MlpPolicy", make_vec_env("CartPole-v1"), seed=0, device="cpu")
+    found = begin_as(model, lambda obs: int(obs[2] + obs[3] > 0), total_timesteps=9000, clone_steps=3000)
+    assert found.teacher == "prior"
+    env, agent, returned = gym.make("CartPole-v1"), unmasked(model), 0.0
+    observation, done = env.reset(seed=5)[0], False
+    while not done:
+        observation, reward, terminated, truncated, _ = env.step(int(agent(observation)))
+        returned, done = returned + float(reward), terminated or truncated
+    assert returned > 150  # random actions: 22
+
+
+@pytest.mark.parametrize(
+    ("make", "arguments", "message"),
+    [
+        (lambda: stable_baselines3.TD3("MlpPolicy", Line(), buffer_size=10), {}, "needs a PPO, A2C or TRPO with MlpPolicy"),
+        (lambda: stable_baselines3.PPO("MlpPolicy", Line(), use_sde=True), {}, "without gSDE"),
+        (lambda: stable_baselines3.PPO("MlpPolicy", masked()), {}, "without an LLMActionMask"),
+        (lambda: stable_baselines3.PPO("MlpPolicy", SubprocVecEnv([Line])), {}, "the first environment of a DummyVecEnv"),
+        (lambda: stable_baselines3.PPO("MultiInputPolicy", Goal()), {}, "Box observations"),
+        (lambda: stable_baselines3.PPO("MlpPolicy", Line()), {"clone_steps": 500}, "clone_steps must lie between 0 and"),
+        (lambda: stable_baselines3.PPO("MlpPolicy", Line()), {"prior": "Ant-v9"}, "no prior named 'Ant-v9'"),
+    ],
+)
+def test_what_cannot_begin_is_refused(make, arguments, message):
+    model = make()
+    with pytest.raises((TypeError, ValueError), match=message):
+        begin_as(model, **{"prior": linear, "total_timesteps": 500, "clone_steps": 100, **arguments})
+    model.get_env().close()
+
+
+def test_infinity_ends_a_schedule():
+    env = masked()
+    env.elapsed_steps = math.inf
+    env.reset(seed=0)
+    assert not env.step(np.zeros(1, np.float32))[4]["mask_active"]
+    assert env.elapsed_steps == math.inf
+    with pytest.raises(ValueError, match="elapsed_steps must not be negative, got nan"):
+        env.elapsed_steps = math.nan
+
+
+def test_normalised_and_native_are_inverse():
+    low, high = np.float32([-2.0, 0.5]), np.float32([6.0, 0.75])
+    x = np.float32([-0.25, 1.0])
+    np.testing.assert_allclose(to_normalized(to_native(x, low, high), low, high), x, atol=1e-6)
