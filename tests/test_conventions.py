@@ -29,7 +29,10 @@ from llmwrappers import (
 STANDARD = set(sys.stdlib_module_names)
 # Folder -> what it may import beside the standard library; inside a function, the second set too.
 MAY_IMPORT = {
-    "llmwrappers": ({"numpy", "gymnasium", "llmwrappers", "llmwrappers.containment"}, {"ale_py", "minigrid", "scipy"}),
+    "llmwrappers": (
+        {"numpy", "gymnasium", "llmwrappers", "llmwrappers.containment"},
+        {"ale_py", "minigrid", "scipy", "minari"},
+    ),
     "llmwrappers/sb3.py": ({"numpy", "gymnasium", "torch", "stable_baselines3", "llmwrappers"}, set()),
     "llmwrappers/containment": ({"numpy", "llmwrappers.containment"}, set()),
     "local_llm": (

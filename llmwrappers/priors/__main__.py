@@ -6,6 +6,7 @@
     python -m llmwrappers.priors --env-id Ant-v5 --candidate 3
     python -m llmwrappers.priors --env-id Pendulum-v1 --prior path/to/policy.py
     python -m llmwrappers.priors --env-id Pendulum-v1 --env-kwargs '{"g": 1.62}'
+    python -m llmwrappers.priors --env-id Hopper-v4 --minari hopper/prior-v0 --episodes 100
 
 What is measured, and why that rule, is in ``measurement.py``. A call faults if the policy raises or returns a wrong shape,
 NaN or Inf; the middle of the action space is executed instead (any action, where the space is Discrete).
@@ -13,12 +14,14 @@ NaN or Inf; the middle of the action space is executed instead (any action, wher
 
 import argparse
 import json
+import statistics
 
 import gymnasium as gym
 
 from llmwrappers.making import env_kwargs_of, make
 from llmwrappers.priors import _candidates, _folders, load_prior
 from llmwrappers.priors.measurement import HEADER, RULE, choose, measure, row
+from llmwrappers.priors.minari_dataset import record_dataset
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -34,6 +37,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--prior-of-another-env", action="store_true", help="measure it, whatever it was written for")
     parser.add_argument("--candidate", type=int, metavar="N", help="only this one of the candidates")
     parser.add_argument("--episodes", type=int, default=20, help="episodes a policy (default: %(default)s)")
+    parser.add_argument("--minari", metavar="NAME", help="keep the episodes as a Minari dataset: hopper/prior-v0")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first episode (default: %(default)s)")
     args = parser.parse_args(argv)
     if args.episodes < 1:
@@ -48,6 +52,8 @@ def main(argv: list[str] | None = None) -> None:
         parser.error("--env-kwargs needs --env-id, the environment that is made with them")
     if args.prior and not args.env_id:
         parser.error("--prior needs --env-id, the environment to measure it in")
+    if args.minari and len(args.env_id or ()) != 1:
+        parser.error("--minari needs one --env-id, the environment that its episodes are from")
 
     folders = _folders()
     env_ids = args.env_id or sorted({folder.name for folder in folders.values()})
@@ -63,6 +69,18 @@ def main(argv: list[str] | None = None) -> None:
             served = ", ".join(sorted(folders))
             parser.error(f"{env_id}: no shipped prior serves it (they serve {served}); name one with --prior")
 
+    if args.minari:
+        env, source = make(env_ids[0], **env_kwargs), args.prior or env_ids[0]
+        policy = load_prior(source, args.candidate, env, args.prior_of_another_env)
+        words = f"prior {source}" + (f", candidate {args.candidate}" if args.candidate else "")
+        try:
+            dataset = record_dataset(env, policy, args.minari, args.episodes, args.seed, words)
+        except ValueError as error:
+            parser.error(f"--minari {args.minari}: {error}")
+        returns = [float(episode.rewards.sum()) for episode in dataset.iterate_episodes()]
+        print(f"{args.minari}: {len(returns)} episodes, {dataset.total_steps} steps, return {statistics.fmean(returns):.1f}")
+        print(f'minari.load_dataset("{args.minari}"), in {dataset.storage.data_path.parent}')
+        return
     if not args.prior and args.candidate is None:
         print(f"The rule: {RULE}.\n")
     for env_id in env_ids:

@@ -1,0 +1,55 @@
+"""record_dataset: a prior's episodes as a Minari dataset, for offline reinforcement learning and imitation."""
+
+import importlib.util
+import re
+import warnings
+from typing import Any
+
+import gymnasium as gym
+
+from llmwrappers.priors.contract import PriorPolicy
+from llmwrappers.priors.measurement import play
+
+
+def record_dataset(env: gym.Env, policy: PriorPolicy, name: str, episodes: int, seed: int, algorithm_name: str) -> Any:
+    """Plays a prior alone and keeps its episodes, seeded ``seed``, ``seed + 1``, ..., as a Minari dataset on this machine.
+
+    Observations are raw, actions native, and ``dataset.recover_environment()`` makes the bare environment: an offline agent is
+    not evaluated in a mask. Minari keeps datasets in ``MINARI_DATASETS_PATH``, by default ``~/.minari/datasets``.
+
+    Args:
+        env: made with ``gym.make``, so that it can be made again; it is closed at the end
+        name: "pendulum/prior-v0": an optional namespace, a name, and a version
+        algorithm_name: whose episodes they are, in words
+
+    Returns:
+        the ``minari.MinariDataset``
+
+    Raises:
+        ValueError: Minari is not installed, a malformed name, one that is taken, an environment that cannot be made again
+
+    Example:
+        >>> env = gym.make("Pendulum-v1")
+        >>> record_dataset(env, lambda obs: [0.0], "pendulum/prior", 1, 0, "nothing")
+        Traceback (most recent call last):
+        ...
+        ValueError: a Minari dataset is called NAMESPACE/NAME-vNUMBER, as in pendulum/prior-v0, got 'pendulum/prior'
+    """
+    if any(importlib.util.find_spec(module) is None for module in ("minari", "h5py")):
+        raise ValueError('a Minari dataset needs Minari: pip install "minari[hdf5]"')
+    import minari
+
+    if not re.fullmatch(r"([\w-]+/)*[\w-]+-v\d+", name):  # Minari says so after everything was played
+        raise ValueError(f"a Minari dataset is called NAMESPACE/NAME-vNUMBER, as in pendulum/prior-v0, got {name!r}")
+    if name in minari.list_local_datasets():
+        raise ValueError(f"there is a dataset {name!r} already; name another version, or minari.delete_dataset({name!r})")
+    if env.spec is None:
+        raise ValueError(f"a Minari dataset needs an environment made with gym.make, got {env}")
+    collector = minari.DataCollector(env)
+    for episode in range(episodes):
+        for _ in play(collector, policy, seed + episode):
+            pass
+    with warnings.catch_warnings(action="ignore", category=UserWarning):  # of an author and a link that could be named
+        dataset = collector.create_dataset(dataset_id=name, algorithm_name=algorithm_name)
+    collector.close()
+    return dataset
