@@ -55,6 +55,8 @@ compare ppo-camel-control-1m "${control[@]}" --total-timesteps 1000000
 compare ppo-camel-control-parts --script benchmarks/ppo_camel_ablations.py --env-ids HalfCheetah-v4 --total-timesteps 300000 \
     --seeds 1-3 --arms "std-1=$nothing --clone-std 1.0" "gamma-minibatches=$nothing --clone-gamma 0.99 --clone-minibatches 32" \
     "no-warmup=$nothing --warmup-steps 0"
+# The compiled update; ppo-camel-before is the same command at commit fbbba62.
+compare ppo-camel-compiled --env-ids Hopper-v4 Walker2d-v4 Ant-v4 --total-timesteps 300000 --arms none auto --seeds 1-3
 # PPO alone with a copy's own settings.
 compare ppo-quiet --script benchmarks/ppo_camel_ablations.py --env-ids HalfCheetah-v4 Ant-v4 "${mujoco[@]::2}" BipedalWalker-v3 \
     Humanoid-v4 --seeds 1-5 --arms "ppo-quiet=--change quiet --prior none"

@@ -56,7 +56,8 @@ class Args(PriorArgs):
     eval_episodes: int = 10
     """episodes of an evaluation, without the mask and again with it"""
     matmul: Literal["float32", "bfloat16"] = "float32"
-    """on a CPU, products in full precision, or rounded to bfloat16 where the processor has matrix units for that"""
+    """on a CPU, products in full precision, or rounded to bfloat16 where the processor has matrix units
+    for that; what rounding costs in return was not measured"""
     network_hidden: tuple[int, ...] = (256, 256)
     """widths of the hidden layers of actor and critics"""
     learning_rate: float = 3e-4
