@@ -41,7 +41,7 @@ from cleanrl_scripts.common.priors_of_arms import (
     prior_files,
     require_no_fault,
 )
-from cleanrl_scripts.common.run_folder import checkpoint_of, prepare_torch, run_folder, save_checkpoint, save_torch
+from cleanrl_scripts.common.run_folder import checkpoint_of, prepare_torch, run_folder, save_checkpoint
 from llmwrappers.priors import shipped_priors
 from llmwrappers.priors.audition import Audition, Teacher, audition, contestants
 from llmwrappers.priors.dagger import DAgger
@@ -357,7 +357,7 @@ def train(args: Args, ppo: PPO, teachers: dict[str, Teacher], eval_env: gym.Env,
                 next_checkpoint = global_step + args.checkpoint_every
 
         if args.save_model:
-            save_torch(run_dir / "agent.pt", {"env_id": args.env_id, "global_step": global_step, "agent": agent.state_dict()})
+            agent.save(run_dir, args, global_step)
         logger.write_summary(global_step, {**evaluate_now(), "verdict": verdict})
 
 

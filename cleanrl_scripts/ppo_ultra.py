@@ -49,7 +49,7 @@ from cleanrl_scripts.common.guidance_statistics import GuidanceStatistics
 from cleanrl_scripts.common.logger import Logger
 from cleanrl_scripts.common.novelty import Novelty, NoveltyBonus
 from cleanrl_scripts.common.pong_arguments import with_pong_defaults
-from cleanrl_scripts.common.run_folder import checkpoint_of, prepare_torch, run_folder, save_checkpoint, save_torch
+from cleanrl_scripts.common.run_folder import checkpoint_of, prepare_torch, run_folder, save_checkpoint
 from cleanrl_scripts.common.trajectory_recording import record
 from llmwrappers import CriticalFunction, CriticalStateRewarder, CriticalStates, EntryWorth, LLMActionOverride
 from llmwrappers.critical_states.guidance import Guidance, entry_count
@@ -438,7 +438,7 @@ def train(
             write_atomically(run_dir / "entries.json", json.dumps(entry_table(worth, guidance), indent=1))
             logger.print(str(worth))
         if args.save_model:
-            save_torch(run_dir / "agent.pt", {"env_id": args.env_id, "global_step": global_step, "agent": agent.state_dict()})
+            agent.save(run_dir, args, global_step)
             if args.trajectory_episodes:
                 trajectories = record(make_flat_env(args), args.env_id, agent, args.trajectory_episodes, args.seed)
                 trajectories.save(run_dir / "trajectories.npz")

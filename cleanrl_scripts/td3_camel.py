@@ -37,10 +37,17 @@ from cleanrl_scripts.common.errors import UserError, run_script
 from cleanrl_scripts.common.evaluation import evaluate
 from cleanrl_scripts.common.logger import Logger
 from cleanrl_scripts.common.matmul import choose_matmul
-from cleanrl_scripts.common.networks import in_numpy, initialize_uniform, mlp
+from cleanrl_scripts.common.networks import in_numpy, initialize_uniform, layers_of, mlp
 from cleanrl_scripts.common.priors_of_arms import PRIOR_RANGES, PriorArgs, arm_name, check_prior, load_priors, prior_files
 from cleanrl_scripts.common.replay import Replay
-from cleanrl_scripts.common.run_folder import checkpoint_of, prepare_torch, run_folder, save_checkpoint, save_torch
+from cleanrl_scripts.common.run_folder import (
+    checkpoint_of,
+    prepare_torch,
+    run_folder,
+    save_agent_file,
+    save_checkpoint,
+    save_torch,
+)
 from llmwrappers import EpsilonMaskSchedule, LLMActionMask
 from llmwrappers.priors import shipped_priors
 
@@ -358,6 +365,7 @@ def train(args: Args, env: gym.Env, eval_env: gym.Env, space: Box, run_dir: Path
             networks = {"actor": td3.actor.cpu().state_dict(), "critics": td3.critics.cpu().state_dict()}
             sizes = [flatdim(env.observation_space), *args.network_hidden, action_dim]
             save_torch(run_dir / "model.pt", {"env_id": args.env_id, "actor_sizes": sizes, **networks})
+            save_agent_file(run_dir, args, "tanh", layers_of(td3.actor), space, {})
         logger.write_summary(global_step, summary)
 
 

@@ -29,6 +29,7 @@ dtype, for TorchRL takes no others. "The action space's" is its dtype and shape 
 import gymnasium as gym
 
 from llmwrappers.action_intervals import interval_around, to_native, to_normalized
+from llmwrappers.agent import load_agent
 from llmwrappers.containment.errors import PolicyFault, PolicyRejected
 from llmwrappers.containment.policy import ContainedPolicy
 from llmwrappers.critical_states.entry_worth import EntryWorth
@@ -87,6 +88,7 @@ __all__ = [
     "PriorPolicy",
     "Trajectories",
     "interval_around",
+    "load_agent",
     "load_candidates",
     "load_guidance",
     "load_prior",

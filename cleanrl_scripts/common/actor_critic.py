@@ -1,15 +1,19 @@
 """ActorCritic: actor, critic and the statistics that normalise what they see; all that is saved as agent.pt."""
 
+import copy
 import math
 from collections.abc import Sequence
+from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cleanrl_scripts.common.arguments import RunArgs
 from cleanrl_scripts.common.distributions import distribution
-from cleanrl_scripts.common.networks import ConvNet, in_numpy, initialize_orthogonal, mlp
+from cleanrl_scripts.common.networks import ConvNet, in_numpy, initialize_orthogonal, layers_of, mlp
+from cleanrl_scripts.common.run_folder import save_agent_file, save_torch
 from cleanrl_scripts.common.running_mean_std import RunningMeanStd
 
 
@@ -107,6 +111,16 @@ class ActorCritic:
     def value(self, observation: np.ndarray) -> float:
         """The critic's value of one raw observation, in units of normalised rewards."""
         return float(self.values(self.normalized(observation)[None])[0])
+
+    def save(self, run_dir: Path, args: RunArgs, global_step: int) -> None:
+        """Writes agent.pt, for the scripts, and agent.npz, for ``llmwrappers.load_agent``."""
+        save_torch(run_dir / "agent.pt", {"env_id": args.env_id, "global_step": global_step, "agent": self.state_dict()})
+        layers = layers_of(copy.deepcopy(self.network.body).cpu() if isinstance(self.network, ConvNet) else self.actor)
+        arrays = {"mean": self.observations.mean, "inverse_std": self.observations.inverse_std}
+        if self.images and layers:
+            kind, (weight, bias), options = layers[-1]
+            layers[-1], arrays = (kind, (weight[:-1], bias[:-1]), options), {"image": np.array(True)}  # without the value
+        save_agent_file(run_dir, args, "gaussian" if self.policy.shape else "categorical", layers, self.policy.space, arrays)
 
     def state_dict(self) -> dict:
         return {

@@ -1,9 +1,9 @@
 """The scripts' networks, plain torch.nn; how they begin, and how they act in NumPy.
 
-To add layer norm, write ``layers += [nn.Linear(i, o), nn.LayerNorm(o), activation()]`` in ``mlp``. Any other layer works, too:
-what ``in_numpy`` does not know acts in torch.
+To add layer norm, write ``layers += [nn.Linear(i, o), nn.LayerNorm(o), activation()]`` in ``mlp``. Any other layer works, too.
 """
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 from torch import Tensor, nn
+
+from llmwrappers.agent import Layer, numpy_layer
 
 
 def mlp(sizes: Sequence[int], activation: Callable[[], nn.Module] = nn.Tanh) -> nn.Sequential:
@@ -53,8 +55,24 @@ def orthogonal(rng: np.random.Generator, rows: int, columns: int) -> np.ndarray:
     return q if rows >= columns else q.T
 
 
+def layers_of(network: nn.Module) -> list[Layer] | None:
+    """The layers of a network on a CPU, on the same memory; None if one is not among those of ``numpy_layer``."""
+    layers: list[Layer] = []
+    for layer in network if isinstance(network, nn.Sequential) else [network]:
+        options = {"eps": layer.eps} if isinstance(layer, nn.LayerNorm) else {}
+        if isinstance(layer, nn.Conv2d) and (layer.padding, layer.dilation, layer.groups) == ((0, 0), (1, 1), 1):
+            options = {"stride": layer.stride[0]}
+        try:
+            kind = type(layer).__name__ if type(layer).__module__.startswith("torch.nn.") else "one of the user's own"
+            layers.append((kind, [parameter.detach().numpy() for parameter in layer.parameters()], options))
+            numpy_layer(*layers[-1])
+        except (KeyError, TypeError):  # an unknown layer, one without bias, one on a GPU
+            return None
+    return layers
+
+
 def in_numpy(network: nn.Module) -> Callable[[np.ndarray], np.ndarray]:
-    """Returns the same network for a few inputs on the same memory, without torch: its overhead is most of the time of acting.
+    """Returns the same network for a few inputs, on the same memory: torch's overhead is most of the time of acting.
 
     Example:
         >>> network = mlp([3, 4, 2])
@@ -62,33 +80,11 @@ def in_numpy(network: nn.Module) -> Callable[[np.ndarray], np.ndarray]:
         >>> np.allclose(act(np.ones((1, 3), np.float32)), network(torch.ones(1, 3)).detach().numpy(), atol=1e-6)
         True
     """
-    steps: list[Callable] = []
-    for layer in network if isinstance(network, nn.Sequential) else [network]:
-        arrays = [p.detach().numpy() for p in layer.parameters() if p.device.type == "cpu"]
-        match layer, arrays:
-            case nn.Linear(), [weight, bias]:
-                steps.append(lambda x, w=weight.T, b=bias: x @ w + b)
-            case nn.Tanh(), []:
-                steps.append(np.tanh)
-            case nn.ReLU(), []:
-                steps.append(lambda x: np.maximum(x, 0.0))
-            case nn.LayerNorm(eps=eps), [weight, bias]:
-                steps.append(
-                    lambda x, w=weight, b=bias, e=eps: w * (x - (m := x.mean(-1, keepdims=True))) / _deviation(x, m, e) + b
-                )
-            case _:
-                return lambda x: _in_torch(network, x)
-
-    def forward(x: np.ndarray) -> np.ndarray:
-        for step in steps:
-            x = step(x)
-        return x
-
-    return forward
-
-
-def _deviation(x: np.ndarray, mean: np.ndarray, eps: float) -> np.ndarray:
-    return np.sqrt(np.square(x - mean).mean(-1, keepdims=True) + eps)
+    layers = layers_of(network)
+    if layers is None:
+        return lambda x: _in_torch(network, x)
+    steps = [numpy_layer(*layer) for layer in layers]
+    return lambda x: functools.reduce(lambda y, step: step(y), steps, x)
 
 
 def _in_torch(network: nn.Module, x: np.ndarray) -> np.ndarray:

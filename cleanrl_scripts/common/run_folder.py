@@ -15,10 +15,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import gymnasium as gym
+import numpy as np
 import torch
 
 from cleanrl_scripts.common.arguments import RunArgs
 from cleanrl_scripts.common.errors import UserError
+from llmwrappers.agent import Layer, save_agent
 from llmwrappers.files import folder_name, write_atomically
 
 
@@ -74,6 +76,17 @@ def checkpoint_of(run_dir: Path, device: torch.device | str = "cpu") -> Iterator
 def save_torch(path: Path, state: dict) -> None:
     """torch.save that leaves at path what was there or all of the state."""
     write_atomically(path, serialize(state))
+
+
+def save_agent_file(
+    run_dir: Path, args: RunArgs, head: str, layers: list[Layer] | None, space: gym.Space, arrays: dict[str, np.ndarray]
+) -> None:
+    """Writes agent.npz, which needs no torch (see ``llmwrappers.load_agent``), if NumPy has all of its layers."""
+    if layers is None:
+        print(f"note: no agent.npz, for llmwrappers.load_agent knows no layer such as one of yours; {run_dir} has torch's file")
+        return
+    facts = {"env_id": args.env_id, "env_kwargs": args.env_kwargs, "script": args.exp_name, "head": head}
+    save_agent(run_dir, facts, layers, space, arrays)
 
 
 def serialize(state: dict) -> memoryview:

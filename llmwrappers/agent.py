@@ -1,0 +1,176 @@
+"""load_agent: a trained agent, taken home: what a script's run left behind, as a policy of NumPy alone."""
+
+import io
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.spaces.utils import flatten
+from numpy.typing import NDArray
+
+from llmwrappers.action_intervals import to_native
+from llmwrappers.files import write_atomically
+from llmwrappers.making import env_kwargs_of, make
+
+Layer = tuple[str, Sequence[NDArray], dict[str, Any]]
+"""A layer: its name in torch.nn, its parameters, its options."""
+FILE = "agent.npz"
+
+
+def numpy_layer(kind: str, parameters: Sequence[NDArray], options: dict[str, Any]) -> Callable[[NDArray], NDArray]:
+    """Returns a layer of torch.nn in NumPy, on the same memory: for a few inputs torch's overhead is most of the time.
+
+    Raises:
+        KeyError: a kind that is not known here
+
+    Example:
+        >>> numpy_layer("ReLU", [], {})(np.array([-1.0, 2.0])).tolist()
+        [0.0, 2.0]
+    """
+    return _LAYERS[kind](*parameters, **options)
+
+
+def _linear(weight, bias):
+    return lambda x, w=weight.T: x @ w + bias
+
+
+def _layer_norm(weight, bias, eps):
+    def normalize(x):
+        centered = x - x.mean(-1, keepdims=True)
+        return weight * centered / np.sqrt(np.square(centered).mean(-1, keepdims=True) + eps) + bias
+
+    return normalize
+
+
+def _conv(weight, bias, stride):
+    def convolve(x):
+        windows = np.lib.stride_tricks.sliding_window_view(x, weight.shape[2:], axis=(2, 3))[:, :, ::stride, ::stride]
+        return np.moveaxis(np.tensordot(windows, weight, ([1, 4, 5], [1, 2, 3])), -1, 1) + bias[:, None, None]
+
+    return convolve
+
+
+_LAYERS: dict[str, Callable[..., Callable]] = {
+    "Linear": _linear,
+    "LayerNorm": _layer_norm,
+    "Conv2d": _conv,
+    "Tanh": lambda: np.tanh,
+    "ReLU": lambda: lambda x: np.maximum(x, 0.0),
+    "Flatten": lambda: lambda x: x.reshape(len(x), -1),
+}
+
+
+class Agent:
+    """Acts as a trained agent does in evaluations: the most probable action, without mask, prior or LLM.
+
+    Attributes:
+        env_id, env_kwargs: the environment that it was trained in
+        script: what trained it
+    """
+
+    def __init__(self, arrays: dict[str, NDArray]):
+        facts = json.loads(str(arrays["facts"]))
+        self.env_id, self.env_kwargs, self.script = facts["env_id"], facts["env_kwargs"], facts["script"]
+        self._head, self._start, self._arrays, self._space = facts["head"], facts["start"], arrays, None
+        self._steps = [
+            numpy_layer(kind, [arrays[f"{i}.{j}"] for j in range(size)], options)
+            for i, (kind, size, options) in enumerate(facts["layers"])
+        ]
+
+    def __call__(self, observation: Any) -> Any:
+        """Returns the native action at a raw observation."""
+        x, arrays = self._vector(observation)[None], self._arrays
+        if "mean" in arrays:
+            z = (x - arrays["mean"]) * arrays["inverse_std"]
+            x = np.minimum(np.maximum(z, -10.0), 10.0).astype(np.float32)
+        for step in self._steps:
+            x = step(x)
+        if self._head == "categorical":
+            return int(x[0].argmax()) + self._start
+        low, high = arrays["low"], arrays["high"]
+        if self._head == "tanh":
+            return to_native(np.tanh(x[0]).reshape(low.shape), low, high)
+        return np.minimum(np.maximum(x[0].reshape(low.shape), low), high)
+
+    def make(self, **kwargs: Any) -> gym.Env:
+        """Makes its environment, as ``gym.make`` does: ``agent.make(render_mode="human")``."""
+        return make(self.env_id, **{**env_kwargs_of(self.env_kwargs), **kwargs})
+
+    def __repr__(self) -> str:
+        return f"Agent({self.env_id!r}, trained by {self.script})"
+
+    def _vector(self, observation: Any) -> NDArray[np.float32]:
+        """What the network observes: an image, divided by 255, or the observation flattened."""
+        if "image" in self._arrays:
+            return np.asarray(observation, np.float32) / np.float32(255.0)
+        if not isinstance(observation, np.ndarray):  # its order is the space's
+            if self._space is None:
+                env = self.make()
+                self._space = env.observation_space
+                env.close()
+            observation = flatten(self._space, observation)
+        observation = np.ravel(observation)
+        return observation if "mean" in self._arrays else observation.astype(np.float32)
+
+
+def load_agent(path: str | Path) -> Agent:
+    """Returns the agent of a finished run of ppo_camel.py, td3_camel.py or ppo_ultra.py, in the environment's own units.
+
+    It needs NumPy and Gymnasium alone.
+
+    Args:
+        path: the run folder, or its ``agent.npz``
+
+    Raises:
+        FileNotFoundError: no such file: the run has not finished, was made with ``--no-save-model``, or has a layer of its own
+        ValueError: a file that is no agent
+
+    Example:
+        >>> import tempfile
+        >>> facts = {"env_id": "Pendulum-v1", "env_kwargs": "{}", "script": "td3_camel", "head": "tanh"}
+        >>> layers = [("Linear", [np.ones((1, 3), np.float32), np.zeros(1, np.float32)], {})]
+        >>> with tempfile.TemporaryDirectory() as folder:  # stands in for a run folder
+        ...     save_agent(Path(folder), facts, layers, gym.make("Pendulum-v1").action_space, {})
+        ...     agent = load_agent(folder)
+        >>> agent, agent(np.float32([0.5, -0.5, 0.0])).tolist()
+        (Agent('Pendulum-v1', trained by td3_camel), [0.0])
+    """
+    path = Path(path)
+    path = path / FILE if path.is_dir() else path
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"no agent at {path}: {FILE} stands in the folder of a run that has finished, unless it had --no-save-model or a "
+            "layer that NumPy has not (llmwrappers/agent.py)"
+        )
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            return Agent(dict(arrays))
+    except (ValueError, KeyError, OSError) as error:
+        raise ValueError(f"{path} is no agent of these scripts: {error}") from None
+
+
+def save_agent(
+    folder: Path, facts: dict[str, Any], layers: Sequence[Layer], space: gym.Space, arrays: dict[str, NDArray]
+) -> None:
+    """Writes ``agent.npz``.
+
+    Args:
+        facts: ``env_id``, ``env_kwargs`` (JSON), ``script``, and ``head``: "gaussian", "tanh" or "categorical"
+        layers: the network's, in order
+        space: the environment's own actions
+        arrays: ``mean`` and ``inverse_std`` of a normaliser; ``image`` where images are observed
+    """
+    saved = dict(arrays)
+    for i, (_, parameters, _) in enumerate(layers):
+        saved |= {f"{i}.{j}": parameter for j, parameter in enumerate(parameters)}
+    if isinstance(space, gym.spaces.Box):
+        saved |= {"low": space.low, "high": space.high}
+    start = int(space.start) if isinstance(space, gym.spaces.Discrete) else 0
+    kinds = [(kind, len(parameters), options) for kind, parameters, options in layers]
+    saved["facts"] = np.array(json.dumps({**facts, "start": start, "layers": kinds}))
+    buffer = io.BytesIO()
+    np.savez(buffer, **saved)  # pyright: ignore[reportArgumentType]
+    write_atomically(folder / FILE, buffer.getbuffer())

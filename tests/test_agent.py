@@ -1,0 +1,160 @@
+"""llmwrappers/agent.py: an agent that is loaded acts as the script's own did, with NumPy alone."""
+
+import csv
+import json
+import subprocess
+import sys
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from conftest import ROOT, load_script
+from gymnasium.spaces import Box, Discrete
+from torch import nn
+
+from cleanrl_scripts.common.evaluation import evaluate
+from cleanrl_scripts.common.networks import in_numpy, layers_of
+from llmwrappers import LLMActionMask, load_agent
+from llmwrappers.agent import save_agent
+
+PPO = "--num-steps 128 --num-minibatches 4 --compile off"
+SHORT = "--eval-episodes 3 --eval-every 100000 --no-cuda"
+CAMEL = f"{PPO} --clone-steps 600 --clone-minibatches 4"
+
+
+class Pictures(gym.Env):
+    """Pays the number of the action in every second picture; five pictures an episode."""
+
+    action_space, observation_space = Discrete(3), Box(0, 255, (2, 80, 80), np.uint8)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return self.np_random.integers(0, 256, (2, 80, 80), dtype=np.uint8), {}
+
+    def step(self, action):
+        self.t += 1
+        picture = self.np_random.integers(0, 256, (2, 80, 80), dtype=np.uint8)
+        return picture, float(action) * (self.t % 2), self.t == 5, False, {}
+
+
+gym.register("llmwrappers-tests/Pictures80-v0", entry_point=Pictures, disable_env_checker=True)
+
+
+def train(script, arguments, tmp_path):
+    load_script(ROOT / "cleanrl_scripts" / script).main([*arguments.split(), *SHORT.split(), "--runs-dir", str(tmp_path)])
+    (run_dir,) = tmp_path.glob("*")
+    with open(run_dir / "metrics.csv") as file:
+        returns = [float(row["value"]) for row in csv.DictReader(file) if row["metric"] == "eval/episodic_return"]
+    return run_dir, returns[-1]
+
+
+@pytest.mark.parametrize(
+    ("script", "arguments"),
+    [
+        ("ppo_camel.py", f"--env-id Pendulum-v1 --prior Pendulum-v1 --total-timesteps 1000 {CAMEL}"),
+        ("ppo_camel.py", f"--env-id CartPole-v1 --prior none --total-timesteps 256 {PPO}"),
+        ("ppo_camel.py", f"--env-id llmwrappers-tests/DictOneStep-v0 --prior none --total-timesteps 256 {PPO}"),
+        ("ppo_camel.py", f"--env-id FrozenLake-v1 --prior none --total-timesteps 256 {PPO}"),
+        ("ppo_camel.py", f"--env-id llmwrappers-tests/Pictures80-v0 --prior none --total-timesteps 256 {PPO}"),
+        ("td3_camel.py", "--env-id Pendulum-v1 --total-timesteps 400 --learning-starts 100 --compile off"),
+        ("td3_camel.py", "--env-id Pendulum-v1 --prior none --total-timesteps 400 --learning-starts 100 --compile off"),
+        ("ppo_ultra.py", f"--env-id Hopper-v4 --arm none --agent none --total-timesteps 256 {PPO}"),
+    ],
+    ids=["camel", "discrete", "dict", "integer", "images", "td3", "td3-alone", "ultra"],
+)
+def test_its_return_is_the_evaluations(script, arguments, tmp_path):
+    run_dir, returned = train(script, arguments, tmp_path)
+    agent = load_agent(run_dir)
+    assert agent.env_id in arguments
+    assert evaluate(agent.make(), agent, seed=1, episodes=3) == pytest.approx(returned, rel=1e-5)
+
+
+def test_it_needs_no_torch_and_may_be_a_prior(tmp_path):
+    run_dir, returned = train("ppo_camel.py", f"--env-id Pendulum-v1 --prior none --total-timesteps 256 {PPO}", tmp_path)
+    code = f"""
+import sys
+sys.modules.update(dict.fromkeys(("torch", "tyro", "scipy", "cleanrl_scripts", "local_llm")))
+from llmwrappers import load_agent
+agent = load_agent({str(run_dir)!r})
+env, returns = agent.make(), []
+for seed in range(10001, 10004):
+    observation, info = env.reset(seed=seed)
+    total, done = 0.0, False
+    while not done:
+        observation, reward, terminated, truncated, info = env.step(agent(observation))
+        total, done = total + reward, terminated or truncated
+    returns.append(total)
+print(sum(returns) / 3)
+"""
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True).stdout
+    assert float(printed) == pytest.approx(returned, rel=1e-5)
+    masked = LLMActionMask(gym.make("Pendulum-v1"), load_agent(run_dir / "agent.npz"))
+    assert masked.reset(seed=0)[1]["mask_active"]
+
+
+def test_a_layer_that_numpy_has_not_leaves_no_file(tmp_path, monkeypatch, capsys):
+    ppo_camel = load_script(ROOT / "cleanrl_scripts" / "ppo_camel.py")
+    odd = lambda sizes: nn.Sequential(nn.Linear(sizes[0], 8), nn.Tanh(), Odd(), nn.Linear(8, sizes[-1]))  # noqa: E731
+    monkeypatch.setattr("cleanrl_scripts.common.actor_critic.mlp", odd)
+    arguments = f"--env-id Pendulum-v1 --prior none --total-timesteps 256 {PPO} {SHORT} --runs-dir {tmp_path}"
+    ppo_camel.main(arguments.split())
+    (run_dir,) = tmp_path.glob("*")
+    assert "note: no agent.npz" in capsys.readouterr().out
+    with pytest.raises(FileNotFoundError, match=r"no agent at .*agent.npz: .* a layer that NumPy has not"):
+        load_agent(run_dir)
+
+
+class Odd(nn.Module):
+    def forward(self, x):
+        return x * 2
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.Conv2d(3, 4, 3, padding=1), nn.Conv2d(3, 4, 3, dilation=2), nn.Conv2d(3, 6, 3, groups=3), nn.GELU(),
+        nn.Linear(3, 4, bias=False), nn.LayerNorm(3, elementwise_affine=False),
+        type("Tanh", (nn.Module,), {"forward": lambda self, x: x}),
+    ],
+    ids=lambda layer: str(layer),
+)  # fmt: skip
+def test_layers_that_are_a_little_different_are_not_taken_for_known_ones(layer):
+    layer = layer() if isinstance(layer, type) else layer
+    assert layers_of(layer) is None
+    x = torch.randn(2, 3, 9, 9) if isinstance(layer, nn.Conv2d) else torch.randn(2, 3)
+    np.testing.assert_allclose(in_numpy(layer)(x.numpy()), layer(x).detach().numpy(), atol=1e-6)
+
+
+@pytest.mark.parametrize("layer", [nn.Conv2d(3, 4, 3), nn.Conv2d(3, 4, (2, 4), stride=3), nn.LayerNorm(9), nn.Flatten()])
+def test_layers_are_torchs(layer):
+    x = torch.randn(2, 3, 9, 9)
+    assert layers_of(layer) is not None
+    np.testing.assert_allclose(in_numpy(layer)(x.numpy()), layer(x).detach().numpy(), atol=2e-6)
+
+
+@pytest.mark.parametrize("damage", ["text", "no facts", "a layer of the future"])
+def test_what_is_no_agent_is_refused(damage, tmp_path):
+    path = tmp_path / "agent.npz"
+    if damage == "text":
+        path.write_text("hello")
+    elif damage == "no facts":
+        np.savez(path, x=np.zeros(3))
+    else:
+        facts = {"env_id": "Pendulum-v1", "env_kwargs": "{}", "script": "mine", "head": "tanh", "start": 0}
+        np.savez(path, facts=np.array(json.dumps({**facts, "layers": [["Attention", 0, {}]]})))
+    with pytest.raises(ValueError, match=r"agent.npz is no agent of these scripts: "):
+        load_agent(tmp_path)
+
+
+def test_an_agent_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    facts = {"env_id": "Pendulum-v1", "env_kwargs": "{}", "script": "mine", "head": "tanh"}
+    layers = [("Linear", [np.ones((1, 3), np.float32), np.zeros(1, np.float32)], {})]
+    save_agent(tmp_path, facts, layers, gym.make("Pendulum-v1").action_space, {})
+    before = (tmp_path / "agent.npz").read_bytes()
+    monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        save_agent(tmp_path, facts, [*layers, *layers], gym.make("Pendulum-v1").action_space, {})
+    assert [path.name for path in tmp_path.iterdir()] == ["agent.npz"]
+    assert (tmp_path / "agent.npz").read_bytes() == before
