@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from llmwrappers.action_intervals import to_native
 from llmwrappers.files import write_atomically
-from llmwrappers.making import env_kwargs_of, make
+from llmwrappers.making import env_kwargs_of, make, make_rendering
 
 Layer = tuple[str, Sequence[NDArray], dict[str, Any]]
 """A layer: its name in torch.nn, its parameters, its options."""
@@ -97,7 +97,8 @@ class Agent:
 
     def make(self, **kwargs: Any) -> gym.Env:
         """Makes its environment, as ``gym.make`` does: ``agent.make(render_mode="human")``."""
-        return make(self.env_id, **{**env_kwargs_of(self.env_kwargs), **kwargs})
+        made = make_rendering if "render_mode" in kwargs else make
+        return made(self.env_id, **{**env_kwargs_of(self.env_kwargs), **kwargs})
 
     def __repr__(self) -> str:
         return f"Agent({self.env_id!r}, trained by {self.script})"

@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import json
+import os
 import sys
 import warnings
 from typing import Any
@@ -45,6 +46,25 @@ def mujoco_hint() -> str:
     if (major, minor) < NEW_MUJOCO:
         return ""
     return f" (MuJoCo {version} breaks environments of gymnasium-robotics and others that 3.8 runs: pip install 'mujoco<3.9')"
+
+
+def make_rendering(env_id: str, render_mode: str = "rgb_array", **make_kwargs) -> gym.Env:
+    """Makes an environment that renders, also on a machine without a display, with a camera that follows what moves.
+
+    Raises:
+        as ``make``
+    """
+    render_without_display()
+    try:  # the camera that MuJoCo environments use by default loses sight of what moves
+        return make(env_id, **make_kwargs, render_mode=render_mode, camera_name="track")
+    except TypeError:
+        return make(env_id, **make_kwargs, render_mode=render_mode)
+
+
+def render_without_display() -> None:
+    """Has MuJoCo render on machines without a display, unless ``MUJOCO_GL`` says how; to be called before it renders."""
+    if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        os.environ.setdefault("MUJOCO_GL", "egl")
 
 
 def made_with(env: gym.Env) -> dict[str, Any]:

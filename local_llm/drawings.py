@@ -2,9 +2,7 @@
 
 import base64
 import math
-import os
 import struct
-import sys
 import zlib
 from collections.abc import Iterable
 from html import escape
@@ -13,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from llmwrappers.making import make
+from llmwrappers.making import make_rendering
 from llmwrappers.priors import PriorPolicy
 from llmwrappers.priors.measurement import play
 from local_llm.choose import Candidate, Choice
@@ -79,15 +77,8 @@ def film(
     Raises:
         Exception: whatever the environment raises where it cannot be rendered
     """
-    if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
-        os.environ.setdefault("MUJOCO_GL", "egl")
     wanted = set(np.linspace(1, steps, min(FRAMES, steps)).round().astype(int).tolist())
-    kwargs = {**(env_kwargs or {}), "render_mode": "rgb_array"}
-    try:
-        # The camera that MuJoCo environments use by default loses sight of what moves.
-        env = make(env_id, **kwargs, camera_name="track")
-    except TypeError:
-        env = make(env_id, **kwargs)
+    env = make_rendering(env_id, **(env_kwargs or {}))
     try:
         frames = []
         for t, step in enumerate(play(env, policy, seed), start=1):

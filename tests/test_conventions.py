@@ -41,11 +41,11 @@ MAY_IMPORT = {
     ),
     "cleanrl_scripts": (
         {"torch", "tyro", "numpy", "gymnasium", "llmwrappers", "cleanrl_scripts.common"},
-        {"wandb", "moviepy"},
+        {"wandb", "moviepy", "PIL"},
     ),
     "cleanrl_scripts/common": (
         {"torch", "tyro", "numpy", "scipy", "gymnasium", "llmwrappers", "tqdm", "cleanrl_scripts.common"},
-        {"wandb", "moviepy"},
+        {"wandb", "moviepy", "PIL"},
     ),
     "cleanrl_scripts/comparison": (
         {"numpy", "scipy", "matplotlib", "llmwrappers"}

@@ -118,6 +118,8 @@ def describe(args: RunArgs, env: gym.Env, sha256: dict[str, str]) -> dict:
 
 
 def _git(*command: str) -> str | None:
+    if not (Path(__file__).parents[2] / ".git").exists():  # installed, maybe inside a repository of the user's
+        return None
     try:
         done = subprocess.run(["git", *command], cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
     except OSError:  # no git on this machine

@@ -1,0 +1,115 @@
+# The film of the README, made on your machine: random actions, what an LLM wrote, an agent after a minute of training.
+#
+#   python cleanrl_scripts/demo.py                                         # demo.gif, in a minute
+#   python cleanrl_scripts/demo.py --output docs/walker.gif --episodes 20    # the one of the README
+#
+# Side by side, each alone, and from the start again when its episode ends. Above a picture are the mean return of episodes
+# whose seeds neither training nor the choice of the prior has seen, and the distance so far.
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import tyro
+
+from cleanrl_scripts.common.errors import UserError, run_script
+from cleanrl_scripts.common.films import save_film
+from llmwrappers import load_agent, load_prior
+from llmwrappers.making import make, make_rendering
+from llmwrappers.priors.measurement import measure
+
+ENV_ID, FIRST_SEED, BAR = "Walker2d-v4", 1_000_000, 44
+
+
+@dataclass
+class Args:
+    output: Path = Path("demo.gif")
+    """the film to write, a .gif or an .mp4"""
+    total_timesteps: int = 200_000
+    """steps of training, of which 20 000 are those of the audition and of the copy"""
+    run: str | None = None
+    """a run folder of ppo_camel.py on Walker2d-v4, instead of training one"""
+    episodes: int = 10
+    """of which the returns are means"""
+    steps: int = 640
+    """of the film; 125 are a second of the simulation"""
+    every: int = 10
+    """steps from one picture to the next"""
+    side: int = 220
+    """of a picture, in pixels"""
+
+
+def main(argv: list[str] | None = None) -> None:
+    args = tyro.cli(Args, args=argv)
+    if args.output.suffix not in (".mp4", ".gif"):
+        raise UserError(f"--output must end in .mp4 or .gif, got {args.output}")
+    with tempfile.TemporaryDirectory() as folder:
+        agent = load_agent(args.run or train(args.total_timesteps, folder))
+    env = make(ENV_ID)
+    env.action_space.seed(FIRST_SEED)
+    players: dict[str, Callable[[Any], Any]] = {
+        "random actions": lambda observation: env.action_space.sample(),
+        "what the LLM wrote": load_prior(ENV_ID),
+        f"after {args.total_timesteps:,} steps": agent,
+    }
+    returns = {name: fmean(measure(env, act, args.episodes, FIRST_SEED).returns) for name, act in players.items()}
+    for name, value in returns.items():
+        print(f"{name}: mean return {value:.1f} over {args.episodes} episodes", flush=True)
+    films = {name: film(act, args.steps, args.every, args.side) for name, act in players.items()}
+    fps = round(1 / (args.every * float(env.unwrapped.dt)))  # pyright: ignore[reportAttributeAccessIssue]
+    save_film(args.output, side_by_side(films, returns), fps)
+    print(f"wrote {args.output}, {args.output.stat().st_size / 1e6:.2f} MB")
+
+
+def train(total_timesteps: int, folder: str) -> Path:
+    """Trains an agent from the shipped priors; returns its run folder."""
+    command = [sys.executable, "-m", "cleanrl_scripts.ppo_camel", "--env-id", ENV_ID, "--runs-dir", folder]
+    trained = subprocess.run([*command, "--total-timesteps", str(total_timesteps)], check=False)
+    if trained.returncode:
+        raise UserError("the training failed, see above")
+    (run_dir,) = Path(folder).iterdir()
+    return run_dir
+
+
+def film(act: Callable[[Any], Any], steps: int, every: int, side: int) -> list[tuple[np.ndarray, float]]:
+    """Every so many steps (image, metres from the start), one episode after another."""
+    env = make_rendering(ENV_ID, width=side, height=side)
+    seed = FIRST_SEED
+    observation, info, frames = env.reset(seed=seed)[0], {}, []
+    for step in range(steps):
+        if step % every == 0:
+            frames.append((np.asarray(env.render()), float(info.get("x_position", 0.0))))
+        observation, _, terminated, truncated, info = env.step(act(observation))
+        if terminated or truncated:
+            seed += 1
+            observation, info = env.reset(seed=seed)[0], {}
+    env.close()
+    return frames
+
+
+def side_by_side(films: dict[str, list[tuple[np.ndarray, float]]], returns: dict[str, float]) -> list[np.ndarray]:
+    """One picture of all films for each moment, with what they are above them."""
+    from PIL import Image, ImageDraw, ImageFont
+
+    side, title = len(next(iter(films.values()))[0][0]), ImageFont.load_default(13)
+    pictures = []
+    for moment in zip(*films.values(), strict=True):
+        picture = Image.new("RGB", (len(films) * side, side + BAR), "white")
+        draw = ImageDraw.Draw(picture)
+        for column, (name, (image, metres)) in enumerate(zip(films, moment, strict=True)):
+            middle = (column + 0.5) * side
+            picture.paste(Image.fromarray(image), (column * side, BAR))
+            draw.text((middle, 13), name, fill="black", font=title, anchor="mm")
+            draw.text((middle - 30, 31), f"return {returns[name]:,.0f}", fill="#0b5cad", font=title, anchor="mm")
+            draw.text((middle + 55, 31), f"{max(metres, 0):.1f} m", fill="#666666", font=title, anchor="mm")
+        pictures.append(np.asarray(picture))
+    return pictures
+
+
+if __name__ == "__main__":
+    run_script(main, "demo.py")

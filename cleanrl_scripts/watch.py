@@ -1,0 +1,87 @@
+# Shows a prior, or the agent of a run, at play: in a window where there is a display, else as a film.
+#
+#   python cleanrl_scripts/watch.py --env-id Walker2d-v4             # the shipped prior; random actions where there is none
+#   python cleanrl_scripts/watch.py --env-id Pendulum-v1 --prior my_policy.py --output pendulum.gif
+#   python cleanrl_scripts/watch.py --run runs/Walker2d-v4__ppo_camel__auto__1__1795786501
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import tyro
+
+from cleanrl_scripts.common.errors import UserError, run_script
+from cleanrl_scripts.common.films import save_film
+from llmwrappers import PriorPolicy, load_agent, load_prior
+from llmwrappers.making import env_kwargs_of, make_rendering
+from llmwrappers.priors import shipped_priors
+from llmwrappers.priors.measurement import play, random_actions
+
+
+@dataclass
+class Args:
+    env_id: str | None = None
+    """the environment; with --run, that of the run"""
+    run: str | None = None
+    """a run folder: its final agent plays"""
+    prior: str | None = None
+    """a shipped prior's name | FILE.py | trusted:FILE.py | FOLDER"""
+    candidate: int | None = None
+    """which of a shipped prior's candidates"""
+    env_kwargs: str = "{}"
+    """what the environment is made with, a JSON object"""
+    seed: int = 0
+    """seed of the first episode"""
+    episodes: int = 1
+    """how many are played"""
+    output: str | None = None
+    """a film, NAME.mp4 or NAME.gif; without it a window, or ENVIRONMENT.mp4 where there is no display"""
+
+
+def main(argv: list[str] | None = None) -> None:
+    args = tyro.cli(Args, args=argv)
+    if args.episodes < 1:
+        raise UserError(f"--episodes must be at least 1, got {args.episodes}")
+    if args.output and Path(args.output).suffix not in (".mp4", ".gif"):
+        raise UserError(f"--output must end in .mp4 or .gif, got {args.output}")
+    try:
+        env, policy, name = player(args)
+    except (ValueError, TypeError, OSError, ImportError, gym.error.Error) as error:
+        raise UserError(str(error)) from None
+    frames: list[np.ndarray] = []
+    for episode in range(args.episodes):
+        total = steps = 0
+        for step in play(env, policy, args.seed + episode):
+            total, steps = total + step.reward, steps + 1
+            if env.render_mode == "rgb_array":
+                frames.append(np.asarray(env.render()))
+        print(f"{name}, seed {args.seed + episode}: return {total:.1f}, {steps} steps", flush=True)
+    if frames:
+        path = Path(args.output or f"{env.unwrapped.spec.id.replace('/', '-')}.mp4")  # pyright: ignore[reportOptionalMemberAccess]
+        save_film(path, frames, int(env.metadata.get("render_fps", 30)))
+        print(f"wrote {path}")
+    env.close()
+
+
+def player(args: Args) -> tuple[gym.Env, PriorPolicy, str]:
+    """The environment, who plays in it, and the player's name."""
+    if (args.run is None) == (args.env_id is None):
+        raise UserError("give either --run, a run folder, or --env-id, an environment")
+    if args.run and args.prior:
+        raise UserError("--run and --prior: one of them plays")
+    display = any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY"))) or sys.platform != "linux"
+    mode = "human" if display and args.output is None else "rgb_array"
+    if args.run:
+        agent = load_agent(args.run)
+        return agent.make(render_mode=mode), agent, "the agent"
+    assert args.env_id is not None
+    env = make_rendering(args.env_id, mode, **env_kwargs_of(args.env_kwargs))
+    if args.prior or args.env_id in shipped_priors() or args.candidate is not None:
+        return env, load_prior(args.prior or args.env_id, args.candidate, env), f"the prior {args.prior or args.env_id}"
+    return env, random_actions(env.action_space, args.seed), "random actions"
+
+
+if __name__ == "__main__":
+    run_script(main, "watch.py")

@@ -1,0 +1,53 @@
+"""The command ``llmwrappers``: one name for what this package does; ``python -m llmwrappers`` is the same."""
+
+import runpy
+import sys
+
+# Words on the command line: the module that takes the rest, what it does, the extra of pip that it needs.
+COMMANDS: dict[str, tuple[str, str, str]] = {
+    "demo": ("cleanrl_scripts.demo", "train a walker for a minute and make a film of it", "train"),
+    "watch": ("cleanrl_scripts.watch", "show a prior, or the agent of a run, in a window or a film", "train"),
+    "train ppo-camel": ("cleanrl_scripts.ppo_camel", "PPO that begins as its prior", "train"),
+    "train td3-camel": ("cleanrl_scripts.td3_camel", "TD3 held near its prior at first (CAMEL)", "train"),
+    "train ppo-ultra": ("cleanrl_scripts.ppo_ultra", "a stuck PPO agent led on by an LLM's guidance (ULTRA)", "train"),
+    "compare": ("cleanrl_scripts.compare", "train arms and seeds; a table and figures", "train"),
+    "priors": ("llmwrappers.priors.__main__", "measure prior policies, or keep their episodes for Minari", ""),
+    "prompt": ("local_llm.render", "print the prompt that asks a model for a policy", ""),
+    "write-policy": ("local_llm.write_policy", "ask a model for policies, and find which one helps", "llm"),
+    "find-critical-states": ("local_llm.find_critical_states", "ask a model where a stuck agent goes wrong", "llm"),
+}
+LISTED = "\n".join(f"  llmwrappers {name:22} {what}" for name, (_, what, _) in COMMANDS.items())
+USAGE = f"""usage: llmwrappers COMMAND [arguments]; llmwrappers COMMAND --help says more
+
+{LISTED}
+
+example: llmwrappers train ppo-camel --env-id Walker2d-v4
+"""
+
+
+def main(argv: list[str] | None = None) -> int | None:
+    """Runs a command as ``python -m`` would; the arguments are the command line's if ``argv`` is None."""
+    words = sys.argv[1:] if argv is None else argv
+    if not words or words[0] in ("-h", "--help"):
+        print(USAGE)
+        return 0
+    name = next((name for name in COMMANDS if words[: len(name.split())] == name.split()), None)
+    if name is None:
+        given = " ".join(words[:2] if words[0] == "train" else words[:1])
+        print(f"llmwrappers: error: no command {given!r}\n{USAGE}", file=sys.stderr)
+        return 2
+    module, _, extra = COMMANDS[name]
+    sys.argv = [module, *words[len(name.split()) :]]
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if not extra or missing in ("", "llmwrappers", "local_llm", "cleanrl_scripts"):
+            raise
+        print(f'llmwrappers {name}: error: it needs {missing}: pip install "llmwrappers[{extra}]"', file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
