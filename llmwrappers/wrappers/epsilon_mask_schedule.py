@@ -2,7 +2,6 @@
 
 import math
 import warnings
-import weakref
 from typing import Any
 
 import gymnasium as gym
@@ -46,6 +45,8 @@ class EpsilonMaskSchedule(gym.Wrapper, RecordConstructorArgs):
         * v0.1.0 - added
     """
 
+    _last_begun = (0, "")  # of this process: the schedule that began last, its number and its environment
+
     def __init__(self, env: gym.Env, total_timesteps: int, mask_fraction: float = 0.2):
         if not 1 <= total_timesteps < math.inf:
             raise ValueError(f"total_timesteps must be at least 1 and finite, got {total_timesteps!r}")
@@ -57,7 +58,7 @@ class EpsilonMaskSchedule(gym.Wrapper, RecordConstructorArgs):
         total_timesteps, mask_fraction = int(total_timesteps), float(mask_fraction)
         RecordConstructorArgs.__init__(self, total_timesteps=total_timesteps, mask_fraction=mask_fraction)
         gym.Wrapper.__init__(self, env)
-        self._masked_steps = mask_fraction * total_timesteps
+        self._masked_steps, self._last_seen = mask_fraction * total_timesteps, EpsilonMaskSchedule._last_begun
         self.elapsed_steps = 0
 
     @property
@@ -76,30 +77,21 @@ class EpsilonMaskSchedule(gym.Wrapper, RecordConstructorArgs):
     def step(self, action) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Steps with the probability of the step to come: the mask draws the gate of the next action inside this step."""
         if self._elapsed_steps == 0:
-            self._begin()
+            EpsilonMaskSchedule._last_begun = self._last_seen = (EpsilonMaskSchedule._last_begun[0] + 1, str(self))
+        elif self._last_seen != EpsilonMaskSchedule._last_begun:
+            self._warn_of_another()
         if self._elapsed_steps < self._masked_steps:
             self.elapsed_steps += 1
         else:
             self._elapsed_steps += 1
         return self.env.step(action)
 
-    def close(self) -> None:
-        """Closes the environment."""
-        _BEGUN.discard(self)
-        super().close()
-
-    def _begin(self) -> None:
-        """Warns of a schedule that begins where another is under way: its environment is for evaluation, most likely."""
-        alike = [other for other in _BEGUN if str(other) == str(self) and other._masked_steps == self._masked_steps]
-        steps = max((other.elapsed_steps for other in alike), default=0)
-        if 1 < steps < math.inf:  # those of a vector of environments are at the same step, or one apart
+    def _warn_of_another(self) -> None:
+        """Warns if another schedule began while this one was under way: that of an evaluation, most likely."""
+        self._last_seen = EpsilonMaskSchedule._last_begun
+        if self._elapsed_steps > 1 and self._last_seen[1] == str(self):  # those of a vector begin within a step
             warnings.warn(
-                f"an EpsilonMaskSchedule begins, with the mask at every step, where another one has taken {steps} steps. If "
-                "its environment is for evaluation, give it LLMActionMask(..., mask_epsilon=0.0) and no schedule",
+                f"another EpsilonMaskSchedule has begun, with the mask at every step, after {self._elapsed_steps} steps of "
+                "this one. If its environment is for evaluation, give it LLMActionMask(..., mask_epsilon=0.0) and no schedule",
                 stacklevel=3,
             )
-        _BEGUN.add(self)
-
-
-_BEGUN: weakref.WeakSet[EpsilonMaskSchedule] = weakref.WeakSet()
-"""The schedules that have begun and are not closed."""

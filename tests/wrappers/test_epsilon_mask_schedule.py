@@ -161,23 +161,30 @@ def test_an_environment_without_a_mask_is_refused(inside):
         EpsilonMaskSchedule(inside(), total_timesteps=100)
 
 
-def test_a_second_schedule_is_taken_for_that_of_an_evaluation():
-    def make(total_timesteps=100):
-        masked = LLMActionMask(gym.make("Pendulum-v1"), prior=lambda obs: obs[:1])
-        return EpsilonMaskSchedule(masked, total_timesteps)
+def stepped(env, steps):
+    env.reset(seed=0)
+    for _ in range(steps):
+        env.step(np.zeros(1, np.float32))
+    return env
 
-    trained, other = make(), make(total_timesteps=50)
-    for env in (trained, other):
-        env.reset(seed=0)
-        for _ in range(3):
-            env.step(env.action_space.sample())
-    evaluated = make()
-    evaluated.reset(seed=0)
-    with pytest.warns(UserWarning, match=r"where another one has taken 3 steps. .* mask_epsilon=0.0\) and no schedule"):
-        evaluated.step(evaluated.action_space.sample())
-    evaluated.step(evaluated.action_space.sample())  # says it once
-    for env in (trained, evaluated):
-        env.close()
-    after = make()  # a run that follows another
-    after.reset(seed=0)
-    after.step(after.action_space.sample())
+
+def make_pendulum():
+    return EpsilonMaskSchedule(LLMActionMask(gym.make("Pendulum-v1"), prior=lambda obs: obs[:1]), total_timesteps=100)
+
+
+def test_a_schedule_that_begins_while_another_goes_on_is_taken_for_that_of_an_evaluation():
+    trained, evaluated = stepped(make_pendulum(), 3), stepped(make_pendulum(), 3)
+    with pytest.warns(UserWarning, match=r"after 3 steps of this one. .* mask_epsilon=0.0\) and no schedule"):
+        trained.step(np.zeros(1, np.float32))
+    trained.step(np.zeros(1, np.float32))  # it says it once
+    evaluated.step(np.zeros(1, np.float32))
+
+
+def test_runs_one_after_another_and_vectors_are_not():
+    first = stepped(make_pendulum(), 5)
+    second = stepped(make_pendulum(), 5)
+    envs = SyncVectorEnv([make_pendulum] * 3)
+    envs.reset(seed=0)
+    for _ in range(5):
+        envs.step(np.zeros((3, 1), np.float32))
+    assert (first.elapsed_steps, second.elapsed_steps) == (5, 5)
