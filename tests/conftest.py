@@ -28,6 +28,7 @@ with warnings.catch_warnings():
     import Box2D  # noqa: F401
 
 ROOT = Path(__file__).parents[1]
+collect_ignore = ["learner_scripts"]  # each needs a library of its own (tests/learners.py)
 
 
 class Echo(gym.Env):

@@ -35,8 +35,8 @@ def record_dataset(env: gym.Env, policy: PriorPolicy, name: str, episodes: int, 
         ...
         ValueError: a Minari dataset is called NAMESPACE/NAME-vNUMBER, as in pendulum/prior-v0, got 'pendulum/prior'
     """
-    if any(importlib.util.find_spec(module) is None for module in ("minari", "h5py")):
-        raise ValueError('a Minari dataset needs Minari: pip install "minari[hdf5]"')
+    if any(importlib.util.find_spec(module) is None for module in ("minari", "h5py", "PIL", "jax")):
+        raise ValueError('a Minari dataset needs Minari: pip install "llmwrappers[minari]"')
     import minari
 
     if not re.fullmatch(r"([\w-]+/)*[\w-]+-v\d+", name):  # Minari says so after everything was played

@@ -87,11 +87,13 @@ class EpsilonMaskSchedule(gym.Wrapper, RecordConstructorArgs):
         return self.env.step(action)
 
     def _warn_of_another(self) -> None:
-        """Warns if another schedule began while this one was under way: that of an evaluation, most likely."""
+        """Warns if another schedule began while this one was under way: one of them is for evaluation, most likely."""
         self._last_seen = EpsilonMaskSchedule._last_begun
-        if self._elapsed_steps > 1 and self._last_seen[1] == str(self):  # those of a vector begin within a step
+        # Those of a vector begin within a few steps; what is tried before training takes a few, too.
+        if self._elapsed_steps > 10 and self._last_seen[1] == str(self):
             warnings.warn(
-                f"another EpsilonMaskSchedule has begun, with the mask at every step, after {self._elapsed_steps} steps of "
-                "this one. If its environment is for evaluation, give it LLMActionMask(..., mask_epsilon=0.0) and no schedule",
+                f"two EpsilonMaskSchedules of {self} run side by side, each by its own steps: one had taken "
+                f"{self._elapsed_steps} when the other began. If one of these environments is for evaluation, give it "
+                "LLMActionMask(..., mask_epsilon=0.0) and no schedule",
                 stacklevel=3,
             )

@@ -14,8 +14,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from conftest import ROOT
+from learners import LEARNERS
 
 import llmwrappers
+from llmwrappers.agent import save_agent
 from llmwrappers.priors.measurement import measure, random_actions
 
 README = ROOT / "README.md"
@@ -123,11 +125,43 @@ def test_every_interval_is_in_the_table_of_a_comparison(page):
 # ------------------------------------------------------------------------------------------------------------------- code
 
 
+def fenced_of(learner) -> list[str]:
+    """The blocks of the page of learners that are about one of another library."""
+    section = text(ROOT / "docs" / "guides" / "learners.md").split(f"## {learner.name}\n")[1].split("\n## ")[0]
+    return re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: learner.name)
+def test_what_the_page_shows_of_a_learner_is_in_its_script(learner):
+    blocks, script = fenced_of(learner), text(learner.script)
+    assert blocks
+    assert [part for block in blocks for part in re.split(r"\n\n+", block.strip()) if part not in script] == []
+
+
+# What a block is replaced by, so that it runs in seconds, and without a display.
+SHORTER = [
+    (r"\blearn\([^,)]*", "learn(120"),
+    (r"(begin_as\([^)]*)\)", r"\1, clone_steps=2000)"),
+    ('render_mode="human"', 'render_mode="rgb_array"'),
+]
+
+
 @every_page
-def test_the_python_of_a_page_runs(page):
+def test_the_python_of_a_page_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run_dir = tmp_path / re.findall(r'load_agent\("(.*?)"\)', text(README))[0]  # which the page's own command has made
+    run_dir.mkdir(parents=True)
+    facts = {"env_id": "Walker2d-v4", "env_kwargs": "{}", "script": "ppo_camel", "head": "gaussian"}
+    layers = [("Linear", [np.zeros((6, 17), np.float32), np.zeros(6, np.float32)], {})]
+    save_agent(run_dir, facts, layers, gym.make("Walker2d-v4").action_space, {})
+    of_learners = [code for learner in LEARNERS for code in fenced_of(learner)] if page.name == "learners.md" else []
     namespace: dict = {}
     for code in fenced(page, "python"):
-        exec(code.replace("learn(20_000)", "learn(120)"), namespace)
+        if code in of_learners:
+            continue
+        for pattern, replacement in SHORTER:
+            code = re.sub(pattern, replacement, code)
+        exec(code, namespace)
         if "LLMActionOverride" in code:
             assert namespace["info"]["llm_reward"] == 0.0
             assert not namespace["info"]["action_overridden"]
@@ -156,6 +190,8 @@ SHORT = {
     "python cleanrl_scripts/compare.py --script td3_camel.py": f"--env-ids Pendulum-v1 --seeds 1 {TD3}",
     "python cleanrl_scripts/compare.py --script ppo_ultra.py": f"--seeds 1 {ULTRA}",
     "python cleanrl_scripts/compare.py": f"--env-ids Pendulum-v1 --seeds 1 {PPO}",
+    "python -m llmwrappers demo": "--total-timesteps 23000 --episodes 1 --steps 30",
+    "python -m llmwrappers watch": "--output film.gif",
     "python -m llmwrappers.priors": "--episodes 1",
     "python -m local_llm.render": "",
     "python -m local_llm.write_policy --env-id Hopper-v4 --replay": "--select probe --episodes 2",
@@ -168,7 +204,14 @@ ASKS = {
     "python -m local_llm.find_critical_states": "cannot load|cannot list the models|no answer",
 }
 # pip is asked for by name only; the rest needs what a test does not have: another checkout, a cluster.
-NOT_RUN = ("pip install -e ", "pytest", "python tests/zoo.py", "pre-commit install", "srun ")
+NOT_RUN = (
+    "python3 -m venv .venv && source ",
+    "pip install -e ",
+    "pytest",
+    "python tests/zoo.py",
+    "pre-commit install",
+    "srun ",
+)
 NOT_RUN += ("llama-server ", "python -m llama_cpp.server ", "transformers serve ", "vllm serve ")
 
 
@@ -188,7 +231,8 @@ def test_the_policies_of_a_page_beat_random_actions(page, env_id):
 def commands(page: Path) -> list[str]:
     """The commands of a page, each in one line, without comments."""
     lines = "\n".join(fenced(page, "bash")).replace("\\\n", " ").splitlines()
-    return [re.sub(r"\s+", " ", line.split("  #")[0]).strip() for line in lines if line.strip() and not line.startswith("#")]
+    shown = [re.sub(r"\s+", " ", line.split("  #")[0]).strip() for line in lines if line.strip() and not line.startswith("#")]
+    return [re.sub("^llmwrappers ", "python -m llmwrappers ", command) for command in shown]
 
 
 def kind(command: str, kinds) -> str | None:

@@ -83,5 +83,5 @@ def test_an_environment_that_cannot_be_made_again_is_refused():
 
 def test_what_to_install_is_said(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r'pip install "minari\[hdf5\]"'):
+    with pytest.raises(ValueError, match=r'pip install "llmwrappers\[minari\]"'):
         record_dataset(gym.make("Pendulum-v1"), lambda obs: [0.0], "tests/none-v0", 1, 0, "nothing")

@@ -173,18 +173,18 @@ def make_pendulum():
 
 
 def test_a_schedule_that_begins_while_another_goes_on_is_taken_for_that_of_an_evaluation():
-    trained, evaluated = stepped(make_pendulum(), 3), stepped(make_pendulum(), 3)
-    with pytest.warns(UserWarning, match=r"after 3 steps of this one. .* mask_epsilon=0.0\) and no schedule"):
+    trained, evaluated = stepped(make_pendulum(), 30), stepped(make_pendulum(), 3)
+    with pytest.warns(UserWarning, match=r"one had taken 30 when the other began. .* mask_epsilon=0.0\) and no schedule"):
         trained.step(np.zeros(1, np.float32))
     trained.step(np.zeros(1, np.float32))  # it says it once
     evaluated.step(np.zeros(1, np.float32))
 
 
 def test_runs_one_after_another_and_vectors_are_not():
-    first = stepped(make_pendulum(), 5)
-    second = stepped(make_pendulum(), 5)
+    first = stepped(make_pendulum(), 50)
+    second = stepped(make_pendulum(), 50)
     envs = SyncVectorEnv([make_pendulum] * 3)
     envs.reset(seed=0)
-    for _ in range(5):
+    for _ in range(50):
         envs.step(np.zeros((3, 1), np.float32))
-    assert (first.elapsed_steps, second.elapsed_steps) == (5, 5)
+    assert (first.elapsed_steps, second.elapsed_steps) == (50, 50)
