@@ -57,6 +57,14 @@ compare ppo-camel-control-parts --script benchmarks/ppo_camel_ablations.py --env
     "no-warmup=$nothing --warmup-steps 0"
 # The compiled update; ppo-camel-before is the same command at commit fbbba62.
 compare ppo-camel-compiled --env-ids Hopper-v4 Walker2d-v4 Ant-v4 --total-timesteps 300000 --arms none auto --seeds 1-3
+# Stable-Baselines3's PPO, begun as a prior and not; its TD3 in the mask; everybody after ten minutes on one core.
+python benchmarks/sb3_learners.py --output benchmarks/results/sb3-ppo.csv --arms ppo begin-as --total-timesteps 300000
+python benchmarks/sb3_learners.py --output benchmarks/results/sb3-td3.csv --arms td3 td3-executed td3-chosen --env-ids Hopper-v4 \
+    --total-timesteps 100000
+for name in sb3-ppo sb3-td3; do
+    python cleanrl_scripts/compare.py --from-csv "benchmarks/results/$name.csv" --output "benchmarks/comparisons/$name"
+done
+python benchmarks/ten_minutes.py
 # PPO alone with a copy's own settings.
 compare ppo-quiet --script benchmarks/ppo_camel_ablations.py --env-ids HalfCheetah-v4 Ant-v4 "${mujoco[@]::2}" BipedalWalker-v3 \
     Humanoid-v4 --seeds 1-5 --arms "ppo-quiet=--change quiet --prior none"
