@@ -19,12 +19,11 @@ from pathlib import Path
 import gymnasium as gym
 import numpy as np
 import torch
-import tyro
 from gymnasium.spaces import Box
 
 from cleanrl_scripts.common.actor_critic import ActorCritic
 from cleanrl_scripts.common.adam import Adam
-from cleanrl_scripts.common.arguments import check_env_id, check_ranges, resumed_args
+from cleanrl_scripts.common.arguments import check_env_id, check_ranges, parse, resumed_args
 from cleanrl_scripts.common.compilation import compiled
 from cleanrl_scripts.common.distributions import approx_kl
 from cleanrl_scripts.common.environments import make_flat_env, note_endless_episodes
@@ -42,7 +41,6 @@ from cleanrl_scripts.common.priors_of_arms import (
     require_no_fault,
 )
 from cleanrl_scripts.common.run_folder import checkpoint_of, prepare_torch, run_folder, save_checkpoint
-from llmwrappers.priors import shipped_priors
 from llmwrappers.priors.audition import Audition, Teacher, audition, contestants
 from llmwrappers.priors.dagger import DAgger
 
@@ -113,11 +111,11 @@ RANGES = {
 
 
 def parse_args(argv: list[str] | None = None) -> Args:
-    args = tyro.cli(Args, args=argv)
+    args = parse(Args, argv)
     if args.resume is not None:
         return resumed_args(args, argv, prior_files)
     check_ranges(args, RANGES, PRIOR_RANGES)
-    check_env_id(args.env_id, f"priors are shipped for {', '.join(shipped_priors())}")
+    check_env_id(args.env_id)
     check_prior(args)
     batch = args.num_envs * args.num_steps
     for name in ("num_minibatches", "clone_minibatches"):

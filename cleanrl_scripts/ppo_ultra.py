@@ -21,12 +21,11 @@ from typing import Literal
 import gymnasium as gym
 import numpy as np
 import torch
-import tyro
 
 from cleanrl_scripts.common.actor_critic import ActorCritic
 from cleanrl_scripts.common.adam import Adam
 from cleanrl_scripts.common.agent_evaluation import evaluate_agent, in_words
-from cleanrl_scripts.common.arguments import check_env_id, check_ranges, resumed_args
+from cleanrl_scripts.common.arguments import check_env_id, check_ranges, parse, resumed_args
 from cleanrl_scripts.common.compilation import compiled
 from cleanrl_scripts.common.critical_state_sources import (
     SOURCE_RANGES,
@@ -36,7 +35,6 @@ from cleanrl_scripts.common.critical_state_sources import (
     load_agent,
     load_critical_states,
     matched_info,
-    shipped,
     source_files,
 )
 from cleanrl_scripts.common.distributions import approx_kl
@@ -124,12 +122,12 @@ RANGES = {
 
 
 def parse_args(argv: list[str] | None = None) -> Args:
-    args = tyro.cli(Args, args=argv)
+    args = parse(Args, argv)
     if args.resume is not None:
         return resumed_args(args, argv, source_files)
     args = with_pong_defaults(args, argv)
     check_ranges(args, RANGES, SOURCE_RANGES)
-    check_env_id(args.env_id, f"agents are shipped for {', '.join(shipped('agent.pt'))}")
+    check_env_id(args.env_id)
     check_sources(args)
     batch = args.num_envs * args.num_steps
     if batch % args.num_minibatches:

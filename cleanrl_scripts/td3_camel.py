@@ -24,13 +24,12 @@ from typing import Literal
 import gymnasium as gym
 import numpy as np
 import torch
-import tyro
 from gymnasium.spaces import Box
 from gymnasium.spaces.utils import flatdim
 from torch import nn
 
 from cleanrl_scripts.common.adam import Adam
-from cleanrl_scripts.common.arguments import check_env_id, check_ranges, resumed_args
+from cleanrl_scripts.common.arguments import check_env_id, check_ranges, parse, resumed_args
 from cleanrl_scripts.common.compilation import compiled
 from cleanrl_scripts.common.environments import flattened, make_env, note_endless_episodes, refuse_action_space
 from cleanrl_scripts.common.errors import UserError, run_script
@@ -49,7 +48,6 @@ from cleanrl_scripts.common.run_folder import (
     save_torch,
 )
 from llmwrappers import EpsilonMaskSchedule, LLMActionMask
-from llmwrappers.priors import shipped_priors
 
 
 @dataclass
@@ -103,11 +101,11 @@ RANGES = {
 
 
 def parse_args(argv: list[str] | None = None) -> Args:
-    args = tyro.cli(Args, args=argv)
+    args = parse(Args, argv)
     if args.resume is not None:
         return resumed_args(args, argv, prior_files)
     check_ranges(args, RANGES, PRIOR_RANGES)
-    check_env_id(args.env_id, f"priors are shipped for {', '.join(shipped_priors())}")
+    check_env_id(args.env_id)
     if args.prior.partition(":")[0] == "auto":
         raise UserError(
             f"--prior {args.prior}: only ppo_camel.py chooses among candidates; give one with --candidate or a file"

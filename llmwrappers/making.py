@@ -1,10 +1,14 @@
 """Makes environments from an id and arguments, as command lines give them; says what is wrong where that fails."""
 
+import contextlib
+import difflib
+import importlib
 import importlib.metadata
 import json
 import os
 import sys
 import warnings
+from collections.abc import Iterable
 from typing import Any
 
 import gymnasium as gym
@@ -15,7 +19,8 @@ from gymnasium.wrappers import FilterObservation
 # From here on gymnasium-robotics' Fetch and hands cannot be made.
 NEW_MUJOCO = (3, 12)
 OF_RENDERING = ("render_mode", "camera_name")
-UNREGISTERED = "An environment that a package registers is named with it: module:{}."
+# How the ids of packages begin, which module registers them, and which extra of pip brings it.
+PACKAGES = {"ALE/": ("ale_py", "environments"), "MiniGrid-": ("minigrid", "grid"), "BabyAI-": ("minigrid", "grid")}
 
 
 def env_kwargs_of(text: str) -> dict[str, Any]:
@@ -37,8 +42,15 @@ def env_kwargs_of(text: str) -> dict[str, Any]:
     return kwargs
 
 
-def mujoco_hint() -> str:
-    """Returns what to say after an environment could not be made, where MuJoCo was loaded and is newer than some run with."""
+def way_out(error: Exception, rendering: bool = False) -> str:
+    """Returns what to say after an environment could not be made, or not rendered, by what was raised."""
+    if isinstance(error, TypeError):  # an argument that it does not take
+        return ""
+    if isinstance(error, gym.error.DependencyNotInstalled) and "box2d" in str(error).lower():
+        return ' (pip install "llmwrappers[environments]")'
+    if rendering and "mujoco" in sys.modules:
+        gl = os.environ.get("MUJOCO_GL", "its default")
+        return f" (MuJoCo renders by MUJOCO_GL={gl}; without a display set MUJOCO_GL=egl, which needs libegl1, or osmesa)"
     if "mujoco" not in sys.modules:
         return ""
     version = importlib.metadata.version("mujoco")
@@ -59,6 +71,48 @@ def make_rendering(env_id: str, render_mode: str = "rgb_array", **make_kwargs) -
         return make(env_id, **make_kwargs, render_mode=render_mode, camera_name="track")
     except TypeError:
         return make(env_id, **make_kwargs, render_mode=render_mode)
+
+
+def alike(name: str, names: Iterable[str]) -> str:
+    """Returns "; did you mean A, B, C?", at most three of the names, or "" where none is like it.
+
+    Example:
+        >>> alike("Hoper-v4", ["Ant-v4", "Hopper-v4", "Hopper-v5"])
+        '; did you mean Hopper-v4, Hopper-v5?'
+    """
+    close = difflib.get_close_matches(name, list(names), n=3, cutoff=0.75)
+    return f"; did you mean {', '.join(close)}?" if close else ""
+
+
+def import_module_of(env_id: str) -> None:
+    """Imports the module of ``module:Id``, which registers it, and checks that there is such an environment.
+
+    Raises:
+        gymnasium.error.Error: no module or no environment of that name, with the way out
+
+    Example:
+        >>> import_module_of("Hoper-v4")
+        Traceback (most recent call last):
+        ...
+        gymnasium.error.UnregisteredEnv: no environment is called Hoper-v4; did you mean Hopper-v4, Hopper-v2, Hopper-v3?
+    """
+    module, _, name = env_id.rpartition(":")
+    try:
+        if module:
+            importlib.import_module(module)
+    except ImportError as error:
+        raise gym.error.UnregisteredEnv(f"{module} cannot be imported, which is to register {name}: {error}") from None
+    with contextlib.suppress(gym.error.Error):
+        gym.spec(name)  # without a version, it is the newest
+        return
+    prefix = next((prefix for prefix in PACKAGES if name.startswith(prefix)), None)
+    hint = alike(name, gym.registry)
+    if prefix and not module:
+        package, extra = PACKAGES[prefix]
+        hint = f'; {package} registers such ids: {package}:{name} (pip install "llmwrappers[{extra}]")'
+    elif not (hint or module):
+        hint = f"; one that a package registers is named with it: module:{name}"
+    raise gym.error.UnregisteredEnv(f"no environment is called {name}{hint}")
 
 
 def render_without_display() -> None:
@@ -108,14 +162,13 @@ def make(env_id: str, **make_kwargs) -> gym.Env:
     with warnings.catch_warnings():
         # The shipped priors were written for the v4 environments.
         warnings.filterwarnings("ignore", message=".*is out of date.*", category=DeprecationWarning)
+        import_module_of(env_id)
         try:
             env = gym.make(env_id, **make_kwargs)
-        except gym.error.UnregisteredEnv as error:
-            raise type(error)(f"{error} {UNREGISTERED.format(env_id)}") from None
         except (gym.error.Error, ImportError, TypeError):  # TypeError: it does not take these arguments
             raise
         except Exception as error:
-            raise gym.error.Error(f"{env_id} cannot be made: {type(error).__name__}: {error}{mujoco_hint()}") from error
+            raise gym.error.Error(f"{env_id} cannot be made: {type(error).__name__}: {error}{way_out(error)}") from error
     env = without_text(env)
     space = env.action_space
     bounded = isinstance(space, Box) and np.issubdtype(space.dtype, np.floating) and space.is_bounded("both")

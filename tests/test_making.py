@@ -23,7 +23,7 @@ def test_an_environment_that_cannot_be_made_is_an_error_of_gymnasium():
 
 
 def test_an_unknown_id_hints_at_the_package():
-    with pytest.raises(gym.error.NameNotFound, match=r"`Nowhere` doesn't exist.* module:Nowhere-v0\."):
+    with pytest.raises(gym.error.UnregisteredEnv, match=r"no environment is called Nowhere-v0; .* module:Nowhere-v0$"):
         make("Nowhere-v0")
 
 

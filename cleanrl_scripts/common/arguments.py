@@ -1,9 +1,10 @@
 """RunArgs: the arguments that every script has; how arguments are read, checked, and taken over by a resumed run."""
 
 import dataclasses
-import importlib
 import json
 import math
+import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ import gymnasium as gym
 import tyro
 
 from cleanrl_scripts.common.errors import UserError
+from llmwrappers.making import import_module_of
 
 
 @dataclass
@@ -88,18 +90,26 @@ def check_ranges(args: RunArgs, *ranges: Mapping[str, Iterable[str]]) -> None:
                 raise UserError(f"--{name.replace('_', '-')} must be {words}, got {value}")
 
 
-def check_env_id(env_id: str, hint: str) -> None:
+AnyArgs = TypeVar("AnyArgs", bound=RunArgs)
+
+
+def check_env_id(env_id: str) -> None:
     """Refuses an id that Gymnasium does not know; of ``module:Id`` the module is imported first, which registers it."""
     try:
-        module, _, name = env_id.rpartition(":")
-        if module:
-            importlib.import_module(module)
-        gym.spec(name)
-    except (gym.error.Error, ImportError) as error:
-        raise UserError(f"--env-id {env_id}: {error} ({hint}; gymnasium.pprint_registry() lists every environment)") from None
+        import_module_of(env_id)
+    except gym.error.Error as error:
+        raise UserError(f"--env-id {env_id}: {error}") from None
 
 
-AnyArgs = TypeVar("AnyArgs", bound=RunArgs)
+def parse(script: type[AnyArgs], argv: list[str] | None, default: AnyArgs | None = None) -> AnyArgs:
+    """Reads the arguments of a script; where a whole number is asked, 1e6 is one."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    whole = {f"--{field.name.replace('_', '-')}" for field in dataclasses.fields(script) if field.type in (int, "int")}
+    for i, word in enumerate(words):
+        name, equals, value = word.partition("=") if word.startswith("--") else (words[i - 1] if i else "", "", word)
+        if name.replace("_", "-") in whole and re.fullmatch(r"\d+(\.\d+)?[eE]\+?\d+", value) and float(value).is_integer():
+            words[i] = f"{name}={int(float(value))}" if equals else str(int(float(value)))
+    return tyro.cli(script, args=words) if default is None else tyro.cli(script, args=words, default=default)
 
 
 def resumed_args(args: AnyArgs, argv: list[str] | None, file_hashes: Callable[[AnyArgs], dict[str, str]]) -> AnyArgs:
@@ -115,7 +125,7 @@ def resumed_args(args: AnyArgs, argv: list[str] | None, file_hashes: Callable[[A
         saved = script(**description["args"])
         tuples = {name: tuple(value) for name, value in vars(saved).items() if isinstance(value, list)}  # which JSON has not
         saved = dataclasses.replace(saved, resume=run_dir, **tuples)
-        args = tyro.cli(script, args=argv, default=saved)
+        args = parse(script, argv, default=saved)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"--resume {run_dir}: no run of this script: {path}: {error}") from None
     for field in dataclasses.fields(script):

@@ -10,7 +10,7 @@ from gymnasium.spaces.utils import flatten_space
 
 from cleanrl_scripts.common.arguments import RunArgs
 from cleanrl_scripts.common.errors import UserError
-from llmwrappers.making import UNREGISTERED, env_kwargs_of, mujoco_hint, without_text
+from llmwrappers.making import env_kwargs_of, render_without_display, way_out, without_text
 
 
 def make_env(args: RunArgs, video_dir: Path | None = None) -> gym.Env:
@@ -26,6 +26,8 @@ def make_env(args: RunArgs, video_dir: Path | None = None) -> gym.Env:
     options |= {"render_mode": "rgb_array"} if video_dir else {}
     # The papers' results are on v4; gymnasium warns that there is a v5.
     warnings.filterwarnings("ignore", message=".*is out of date", category=DeprecationWarning)
+    if video_dir:
+        render_without_display()
     try:
         env = without_text(gym.make(args.env_id, disable_env_checker=True, **options))
         if video_dir:
@@ -37,8 +39,9 @@ def make_env(args: RunArgs, video_dir: Path | None = None) -> gym.Env:
     except Exception as error:
         option = f" --env-kwargs '{args.env_kwargs}'" if args.env_kwargs != "{}" else ""
         option += " --capture-video" if video_dir else ""
-        hint = f" {UNREGISTERED.format(args.env_id)}" if isinstance(error, gym.error.UnregisteredEnv) else mujoco_hint()
-        raise UserError(f"--env-id {args.env_id}{option}: {type(error).__name__}: {error}{hint}") from None
+        raise UserError(
+            f"--env-id {args.env_id}{option}: {type(error).__name__}: {error}{way_out(error, rendering=bool(video_dir))}"
+        ) from None
     return env
 
 

@@ -65,9 +65,9 @@ def check_prior(args: PriorArgs) -> None:
     if args.prior == "shipped":
         if args.env_id not in shipped_priors() and args.candidate is None:
             raise UserError(
-                f"no prior is shipped as the default of --env-id {args.env_id} (those of {', '.join(shipped_priors())} are). "
-                "Give a Python file that defines policy(obs) with --prior path/to/policy.py, let ppo_camel.py choose among the "
-                "candidates of an environment that has some with --prior auto, or train without one: --prior none"
+                f"no prior is shipped as the default of --env-id {args.env_id}. Have a model write one (llmwrappers "
+                f"write-policy --env-id {args.env_id}), give a file that defines policy(obs) (--prior my_policy.py), or train "
+                "without one (--prior none); where candidates are shipped, ppo_camel.py --prior auto chooses among them"
             )
         args.prior = args.env_id
     kind = args.prior.partition(":")[0]
@@ -105,7 +105,8 @@ def load_priors(args: PriorArgs, env: gym.Env) -> dict[str, PriorPolicy]:
         require_no_fault(args, {name: next((step.fault for step in first_steps if step.fault), "")})
         return {name: policy}
     except (ValueError, TypeError, OSError, gym.error.Error) as error:
-        raise UserError(f"--env-id {args.env_id} --prior {args.prior}: {error}") from None
+        without = "; --prior none trains without one" if "no prior" in str(error) else ""
+        raise UserError(f"--env-id {args.env_id} --prior {args.prior}: {error}{without}") from None
 
 
 def require_no_fault(args: PriorArgs, faults: dict[str, str]) -> None:

@@ -17,6 +17,7 @@ from llmwrappers.containment.errors import PolicyRejected
 from llmwrappers.containment.policy import ContainedPolicy
 from llmwrappers.containment.program import Program
 from llmwrappers.files import sha256
+from llmwrappers.making import alike
 from llmwrappers.priors.contract import PriorObject, PriorPolicy
 from llmwrappers.priors.written_for import require_written_for
 
@@ -86,9 +87,7 @@ def load_prior(
     path = Path(str(prior).removeprefix(TRUSTED))
     if not path.is_file():
         if isinstance(prior, str) and path.suffix != ".py":
-            raise ValueError(
-                f"no prior named {prior!r}: it is not a file, and the shipped ones are {', '.join(shipped_priors())}"
-            )
+            raise ValueError(_no_prior(path, prior))
         raise FileNotFoundError(f"no file at {str(path)!r}; prior must be a Python file that defines policy(obs)")
     return _load_trusted(path) if is_trusted else _load_file(path)
 
@@ -126,11 +125,20 @@ def load_candidates(
         except PolicyRejected as rejected:
             warnings.warn(f"left out: {rejected}", stacklevel=2)
     if not candidates:
-        served = ", ".join(sorted(_folders()))
-        raise ValueError(
-            f"no candidates at {str(prior)!r}: it is no folder with policies, and replies are shipped for {served}"
-        )
+        raise ValueError(_no_prior(folder, str(prior)))
     return candidates
+
+
+def _no_prior(path: Path, name: str) -> str:
+    """What to say where a name or a path stands for no prior."""
+    if path.is_dir():
+        return f"no prior in the folder {name!r}: write-policy leaves policy-1.py, ... and provenance.json; else any NAME.py"
+    if name in gym.registry:
+        return (
+            f"no prior is shipped for {name}: have a model write one (llmwrappers write-policy --env-id {name}), or give a "
+            "file that defines policy(obs), my_policy.py"
+        )
+    return f"no prior named {name!r}: it is no file, and none is shipped by that name{alike(name, _folders())}"
 
 
 def shipped_priors() -> list[str]:

@@ -66,8 +66,7 @@ def main(argv: list[str] | None = None) -> None:
         except (gym.error.Error, ImportError, OSError, TypeError, ValueError) as error:
             parser.error(f"{env_id}: {error}")
         if not args.prior and env_id not in folders:
-            served = ", ".join(sorted(folders))
-            parser.error(f"{env_id}: no shipped prior serves it (they serve {served}); name one with --prior")
+            parser.error(f"{env_id}: no prior is shipped for it; measure one of yours with --prior my_policy.py")
 
     if args.minari:
         env, source = make(env_ids[0], **env_kwargs), args.prior or env_ids[0]

@@ -11,8 +11,8 @@ def transition_info(infos: dict[str, Any], key: str) -> NDArray:
 
     Under SAME_STEP autoreset the last step's info of a finished episode moves to ``infos["final_info"]`` while the top level
     holds the next episode's reset; this puts it back. Under NEXT_STEP, and where nothing finished, it is ``infos[key]``.
-    Rows of NEXT_STEP's dummy reset step hold what a reset holds (``executed_action``: NaN) or, where no environment has such a key
-    at reset, 0: skip them, they are no transitions. A dict, such as
+    Rows of NEXT_STEP's dummy reset step hold what a reset holds (``executed_action``: NaN), or 0 where a reset has no such key:
+    skip them, they are no transitions. A dict, such as
     RecordEpisodeStatistics' "episode", is not put together: read it from where it is.
 
     Args:

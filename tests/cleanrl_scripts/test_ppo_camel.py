@@ -308,13 +308,13 @@ def test_the_script_runs_from_the_command_line_and_is_tracked_offline(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--env-id", "Nonesuch-v4"], "priors are shipped for Ant-v4"),
-        (["--env-id", "CartPole-v1"], "no candidates at 'CartPole-v1'"),
+        (["--env-id", "Nonesuch-v4"], "no environment is called Nonesuch-v4"),
+        (["--env-id", "CartPole-v1"], "no prior is shipped for CartPole-v1"),
         (["--env-id", "Swimmer-v4", "--prior", "shipped"], "no prior is shipped as the default of --env-id Swimmer-v4"),
         (["--env-id", "llmwrappers-tests/Unbounded-v0", "--prior", "good.py"], "finite bounds"),
         (["--env-id", "llmwrappers-tests/Pictures-v0", "--prior", "none"], "images must be uint8 of shape (channels, 80, 80)"),
         (["--prior", "missing.py"], "missing.py"),
-        (["--prior", "auto:nowhere"], "no candidates at 'nowhere'"),
+        (["--prior", "auto:nowhere"], "no prior named 'nowhere'"),
         (["--prior", "auto", "--candidate", "2"], "--candidate 2 needs a shipped prior, got --prior auto"),
         (["--prior-input", "ram"], "prior_input='ram' needs an Atari environment"),
         (["--clone-std", "0"], "--clone-std must be finite and above 0, got 0.0"),

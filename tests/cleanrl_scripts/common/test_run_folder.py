@@ -9,7 +9,7 @@ from cleanrl_scripts.common.arguments import RunArgs
 
 
 def test_a_run_is_of_a_commit_though_committed_curves_grow(tmp_path, monkeypatch):
-    code, curves = tmp_path / "cleanrl_scripts" / "script.py", tmp_path / "benchmarks" / "comparisons" / "curves.csv"
+    code, curves = tmp_path / "cleanrl_scripts" / "common" / "script.py", tmp_path / "benchmarks" / "comparisons" / "curves.csv"
     for path in (code, curves):
         path.parent.mkdir(parents=True)
         path.write_text("as committed")
