@@ -72,6 +72,12 @@ for name, env_id, steps, slots in (
         kwargs={"env_id": f"MiniGrid-{env_id}", "slots": slots},
     )
 
+
+def __dir__() -> list[str]:
+    """The public names alone, for who looks around."""
+    return sorted([*__all__, "__version__"])
+
+
 __all__ = [
     "ActionBoundsObservation",
     "ContainedPolicy",

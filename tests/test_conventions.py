@@ -105,6 +105,10 @@ def test_tests_mirror_the_source():
         assert is_of_file or is_of_folder or is_of_all, path
 
 
+def test_who_looks_around_sees_public_names_alone():
+    assert set(dir(llmwrappers)) == {*llmwrappers.__all__, "__version__"}
+
+
 def test_prompts_are_data():
     assert not [path for folder, path in SOURCES if folder == "prompts"]
 

@@ -95,7 +95,7 @@ class ContainedPolicy:
         return ContainedPolicy, (self.source, self.called)
 
     def __repr__(self) -> str:
-        return f"<ContainedPolicy: {len(self.source.splitlines())} lines of code, in a locked process>"
+        return f"<a policy of {len(self.source.splitlines())} lines, plays in a locked process>"
 
     def _batch(self, observations: Sequence[Any]) -> list[Any]:
         if not len(observations):

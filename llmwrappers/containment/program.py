@@ -52,6 +52,9 @@ class Program:
         else:
             self._reset()
 
+    def __repr__(self) -> str:
+        return f"<the policy in {self.filename!r}, plays in this process>"
+
     def __reduce__(self):
         return Program, (self.source, self.filename, self.called)
 

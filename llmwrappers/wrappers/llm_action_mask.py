@@ -2,7 +2,7 @@
 
 import copy
 import os
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium as gym
 import numpy as np
@@ -93,14 +93,14 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         prior: str | os.PathLike[str] | PriorPolicy,
         radius: float = 0.3,
         mask_epsilon: float = 1.0,
-        mapping: str = "rescale",
-        gate: str = "step",
+        mapping: Literal["rescale", "clip"] = "rescale",
+        gate: Literal["step", "episode"] = "step",
         candidate: int | None = None,
         prior_of_another_env: bool = False,
         prior_input: str | None = None,
     ):
-        if isinstance(env, gym.vector.VectorEnv):
-            raise TypeError(f"LLMActionMask wraps one environment, got {env}; wrap each of those that it is made of")
+        if not isinstance(env, gym.Env):  # a vector, or an id
+            raise TypeError(f"LLMActionMask wraps one environment, such as gym.make('Pendulum-v1'), got {env!r}")
         space = env.action_space
         if mapping not in ("rescale", "clip"):
             raise ValueError(f"mapping must be 'rescale' or 'clip', got {mapping!r}")

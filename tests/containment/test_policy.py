@@ -333,5 +333,5 @@ def test_a_kernel_that_refuses_the_lock(monkeypatch, tmp_path):
 def test_it_says_what_it_is():
     assert (
         repr(ContainedPolicy(textwrap.dedent("def policy(obs):\n    return 0")))
-        == "<ContainedPolicy: 2 lines of code, in a locked process>"
+        == "<a policy of 2 lines, plays in a locked process>"
     )
