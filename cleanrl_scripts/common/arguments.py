@@ -1,6 +1,8 @@
 """RunArgs: the arguments that every script has; how arguments are read, checked, and taken over by a resumed run."""
 
+import contextlib
 import dataclasses
+import importlib.metadata
 import json
 import math
 import re
@@ -15,6 +17,7 @@ import tyro
 
 from cleanrl_scripts.common.errors import UserError
 from llmwrappers.making import import_module_of
+from llmwrappers.physics import note_on_returns
 
 
 @dataclass
@@ -133,6 +136,10 @@ def resumed_args(args: AnyArgs, argv: list[str] | None, file_hashes: Callable[[A
         if given != before:
             option = field.name.replace("_", "-")
             raise UserError(f"--{option} {given}: the run in {run_dir} has {before}; --resume takes no other arguments")
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        mujoco = description.get("versions", {}).get("mujoco"), importlib.metadata.version("mujoco")
+        if note := note_on_returns([args.env_id], *mujoco):
+            print(note, flush=True)
     now = file_hashes(args)
     for name, sha256 in description.get("sha256", {}).items():
         if now.get(name) != sha256:

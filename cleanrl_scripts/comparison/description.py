@@ -13,6 +13,7 @@ from cleanrl_scripts.common.errors import UserError
 from cleanrl_scripts.comparison.curves import Evaluation, curves_of
 from cleanrl_scripts.comparison.runs import Run, by_name, different, refuse_other_arguments, usual_flags
 from llmwrappers.files import folder_name, write_atomically
+from llmwrappers.physics import note_on_returns
 
 
 @contextlib.contextmanager
@@ -83,6 +84,9 @@ def added(before: dict, now: dict, output: Path) -> dict:
             raise UserError(f"--arms {arm}={given}: the comparison in {output} has {had}; give the arm another name")
     if changed := [f"{name} {version}" for name, version in before["versions"].items() if now["versions"].get(name) != version]:
         print("note: this comparison began with other versions:", ", ".join(changed))
+    mujoco = before["versions"].get("mujoco"), now["versions"].get("mujoco")
+    if note := note_on_returns([*before["env_ids"], *now["env_ids"]], *mujoco):
+        print(note)
     is_moved = next(iter(before["arms"])) in list(now["arms"])[1:]
     merged = {
         "env_ids": list(dict.fromkeys([*before["env_ids"], *now["env_ids"]])),
