@@ -377,6 +377,8 @@ def begin(args: Args, agent: ActorCritic, teachers: dict[str, Teacher], rng, log
         values = {"charts/episodic_return": episode.episodic_return, "charts/episodic_length": float(len(episode.rewards))}
         logger.log(steps, {**values, "mask/epsilon": epsilon, "losses/clone_loss": clone.loss})
         logger.progress(steps, episode.episodic_return)
+        if steps >= args.clone_steps:
+            logger.print("the copy is fitted to all that was seen: some seconds in which no step is taken")
     return steps, found
 
 

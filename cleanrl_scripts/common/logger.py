@@ -16,6 +16,7 @@ from tqdm import tqdm
 from cleanrl_scripts.common.arguments import RunArgs
 from cleanrl_scripts.common.errors import UserError
 from cleanrl_scripts.common.run_folder import how_to_resume
+from llmwrappers.agent import FILE
 from llmwrappers.files import write_atomically
 
 
@@ -90,6 +91,8 @@ class Logger:
         """Writes summary.json, which says that the run has finished."""
         summary = {"global_step": global_step, "seconds": round(self.seconds, 1), **values}
         write_atomically(self.run_dir / "summary.json", json.dumps(summary, indent=2))
+        verdict = f"; {values['verdict']}" if values.get("verdict") else ""
+        self.print(f"return of the agent alone at the end: {values['eval/episodic_return']:.1f}{verdict}")
 
     def state_dict(self) -> dict:
         """What a checkpoint keeps of it; the metrics so far are on the disk then."""
@@ -113,6 +116,9 @@ class Logger:
             self.bar.update(self.total - self.bar.n)
             self.bar.close()
             print(f"finished in {self.run_dir}")
+            if (self.run_dir / FILE).exists():
+                print(f"see it play: llmwrappers watch --run {self.run_dir}")
+                print(f'take it home: agent = llmwrappers.load_agent("{self.run_dir}"); action = agent(observation)')
 
 
 def wandb_run(args: RunArgs, run_dir: Path, arm: str):
