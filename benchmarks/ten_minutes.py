@@ -189,7 +189,7 @@ def run_one(args: Args) -> None:
 def run_all(args: Args) -> None:
     """Runs what is not in the CSV yet; the rows of a run are added when it has ended."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    curves = FOLDER / "curves.csv"
+    curves = FOLDER / "minutes.csv"
     if not curves.exists():
         curves.write_text(",".join(FIELDS) + "\n")
     done = {(row["env_id"], row["contestant"], row["seed"]) for row in csv.DictReader(open(curves))}  # noqa: SIM115
@@ -244,7 +244,7 @@ def report(args: Args) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    with open(FOLDER / "curves.csv") as file:
+    with open(FOLDER / "minutes.csv") as file:
         rows = list(csv.DictReader(file))
     runs: dict[tuple, list[tuple[float, float]]] = {}
     for row in rows:

@@ -94,7 +94,7 @@ def import_module_of(env_id: str) -> None:
         >>> import_module_of("Hoper-v4")
         Traceback (most recent call last):
         ...
-        gymnasium.error.UnregisteredEnv: no environment is called Hoper-v4; did you mean Hopper-v4, Hopper-v2, Hopper-v3?
+        gymnasium.error.UnregisteredEnv: no environment is called Hoper-v4; did you mean Hopper-v4, Hopper-v5, Hopper-v3?
     """
     module, _, name = env_id.rpartition(":")
     try:

@@ -20,6 +20,7 @@ def run(*arguments, **environment):
     return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
 
 
+@pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")  # by another test
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_help(name, monkeypatch, capsys):
     with pytest.raises(SystemExit) as ended:

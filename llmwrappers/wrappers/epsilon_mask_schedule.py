@@ -90,7 +90,7 @@ class EpsilonMaskSchedule(gym.Wrapper, RecordConstructorArgs):
         """Warns if another schedule began while this one was under way: one of them is for evaluation, most likely."""
         self._last_seen = EpsilonMaskSchedule._last_begun
         # Those of a vector begin within a few steps; what is tried before training takes a few, too.
-        if self._elapsed_steps > 10 and self._last_seen[1] == str(self):
+        if 10 < self._elapsed_steps < math.inf and self._last_seen[1] == str(self):
             warnings.warn(
                 f"two EpsilonMaskSchedules of {self} run side by side, each by its own steps: one had taken "
                 f"{self._elapsed_steps} when the other began. If one of these environments is for evaluation, give it "

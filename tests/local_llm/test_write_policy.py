@@ -330,7 +330,7 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (["--env-id", "Hoper-v4", "--replay"], "Environment `Hoper` doesn't exist"),
+            (["--env-id", "Hoper-v4", "--replay"], "no environment is called Hoper"),
             (["--env-id", "no_such_package:X-v0", "--replay"], "no_such_package"),
             (["--env-id", "CartPole-v1", "--replay"], "no replies are shipped for CartPole-v1"),
             (["--env-id", "Pendulum-v1", "--prompt", "missing.txt", "--replay"], "missing.txt"),
