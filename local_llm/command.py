@@ -238,18 +238,27 @@ def command_line(program: str, argv: list[str]) -> str:
 
 
 def circumstances(backend: Backend, sampling: Sampling, command: str) -> dict[str, Any]:
-    """Returns what one needs to know of a run to trust and to repeat it: model, sampling, command, date, versions."""
+    """Returns what one needs to know of a run to trust and to repeat it: model, sampling, command, date, versions.
+
+    Of replies that were replayed: whence, when, and of how and when they were made what is known; null is not known.
+    """
     versions = {"python": platform.python_version()}
     for package in ("llmwrappers", "gymnasium", "numpy", "mujoco", "torch", "transformers"):
         try:
             versions[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue
+    today: str = datetime.date.today().isoformat()
+    asked: Any = backend
+    while not isinstance(asked, Recorded) and hasattr(asked, "backend"):
+        asked = asked.backend
+    replays = isinstance(asked, Recorded) and asked.mode == "replay"
+    made = {"replayed_from": asked.name, "replayed": today, **asked.made()} if replays else {"date": today}
     return {
         "model": backend.model,
         "revision": backend.revision,
         "sampling": asdict(sampling),
         "command": command,
-        "date": datetime.date.today().isoformat(),
+        **made,
         "versions": versions,
     }

@@ -300,7 +300,8 @@ def write_and_choose(args: argparse.Namespace, prompt: str, writer: Writer) -> C
     facts = provenance(args, prompt, writer, choice)
     write_json(args.output / "provenance.json", facts)
     report = args.output / "report.html"
-    shown = {name: facts[name] for name in ("model", "revision", "replies", "sampling", "command", "date", "versions")}
+    names = ("model", "revision", "replies", "sampling", "command", "date", "replayed_from", "replayed", "versions")
+    shown = {name: facts[name] for name in names if facts.get(name) is not None}
     write_report(report, args.env_id, prompt, writer.candidates, choice, ledger=str(writer.metered.ledger), provenance=shown)
     write_json(args.output / "choice.json", asdict(choice))
     print(f"\n{writer.metered.ledger}\n\nreport: {report}")

@@ -19,6 +19,7 @@ from local_llm.models.reply import Backend, Message, ModelError, Reply, Sampling
 
 Request = dict[str, Any]
 """What identifies a reply: model, revision, messages, sampling, schema and its index; no URL and no key."""
+PACKAGES = Path(__file__).resolve().parents[2]
 REQUEST = {"model", "revision", "messages", "sampling", "schema", "index"}
 # What reading a file that anybody may have written can end in.
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
@@ -104,6 +105,19 @@ class Recorded:
                 if self.mode != "off":
                     self._record(request, reply)
                 yield reply
+
+    @property
+    def name(self) -> str:
+        """The folder, a shipped one as seen from the package."""
+        path = self.folder.resolve()
+        return str(path.relative_to(PACKAGES)) if path.is_relative_to(PACKAGES / "llmwrappers") else str(self.folder)
+
+    def made(self) -> dict[str, Any]:
+        """Returns what is known of how, and when, the recorded replies were made."""
+        samplings = {json.dumps(request["sampling"], sort_keys=True) for request, _ in self._replies.values()}
+        facts = self.folder / "provenance.json"
+        date = json.loads(facts.read_text("utf-8")).get("date") if facts.is_file() else None
+        return {"sampling": json.loads(samplings.pop()) if len(samplings) == 1 else None, "date": date}
 
     def count_tokens(self, text: str) -> int | None:
         """Returns how many tokens a text has, which is recorded as a reply is; None if nobody can tell.

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 from pathlib import Path
 
 import gymnasium as gym
@@ -212,6 +213,14 @@ class TestCandidates:
         errors = capsys.readouterr().err
         assert "out of memory: take a smaller model" in errors
         assert "The replies that came are in" in errors
+
+    def test_a_replay_says_whence_and_claims_nothing_of_how_the_replies_were_made(self, tmp_path):
+        arguments = "--env-id Hopper-v4 --replay --select probe --episodes 2 --output"
+        assert main([*arguments.split(), str(tmp_path / "out")]) == 0
+        facts = read(tmp_path / "out" / "provenance.json")
+        assert facts["replayed_from"] == "llmwrappers/priors/shipped/Hopper-v4"
+        assert (facts["sampling"], facts["date"], facts["model"][:14]) == (None, None, "a frontier LLM")
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d", facts["replayed"])
 
     def test_the_output_carries_hashes_ledger_and_command(self, output, monkeypatch):
         assert run(monkeypatch, Scripted(fenced(STILL)), "--candidates", "1", "--seed", "3") == 0
