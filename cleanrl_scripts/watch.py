@@ -3,8 +3,6 @@
 #   python cleanrl_scripts/watch.py --env-id Walker2d-v4             # the shipped prior; random actions where there is none
 #   python cleanrl_scripts/watch.py --env-id Pendulum-v1 --prior my_policy.py --output pendulum.gif
 #   python cleanrl_scripts/watch.py --run runs/Walker2d-v4__ppo_camel__auto__1__1795786501
-import os
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +13,7 @@ import tyro
 from cleanrl_scripts.common.errors import UserError, run_script
 from cleanrl_scripts.common.films import save_film
 from llmwrappers import PriorPolicy, load_agent, load_prior
-from llmwrappers.making import env_kwargs_of, make_rendering
+from llmwrappers.making import env_kwargs_of, has_display, make_rendering
 from llmwrappers.priors import shipped_priors
 from llmwrappers.priors.measurement import play, random_actions
 
@@ -71,8 +69,7 @@ def player(args: Args) -> tuple[gym.Env, PriorPolicy, str]:
         raise UserError("give either --run, a run folder, or --env-id, an environment")
     if args.run and args.prior:
         raise UserError("--run and --prior: one of them plays")
-    display = any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY"))) or sys.platform != "linux"
-    mode = "human" if display and args.output is None else "rgb_array"
+    mode = "human" if has_display() and args.output is None else "rgb_array"
     if args.run:
         agent = load_agent(args.run)
         return agent.make(render_mode=mode), agent, "the agent"

@@ -115,9 +115,14 @@ def import_module_of(env_id: str) -> None:
     raise gym.error.UnregisteredEnv(f"no environment is called {name}{hint}")
 
 
+def has_display() -> bool:
+    """Returns whether a window can be shown here."""
+    return sys.platform != "linux" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
 def render_without_display() -> None:
     """Has MuJoCo render on machines without a display, unless ``MUJOCO_GL`` says how; to be called before it renders."""
-    if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+    if not has_display():
         os.environ.setdefault("MUJOCO_GL", "egl")
 
 

@@ -132,6 +132,25 @@ class Reach(gym.Env):
 gym.register("llmwrappers-tests/Reach-v0", entry_point=Reach, max_episode_steps=25, disable_env_checker=True)
 
 
+class Line(gym.Env):
+    """Walks a line at random for ten steps, whatever is done; pays nothing."""
+
+    observation_space, action_space = Box(-100.0, 100.0, (3,)), Box(-2.0, 4.0, (2,))
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t, self.x = 0, self.np_random.normal(size=3) * 30
+        return self.x.astype(np.float32), {}
+
+    def step(self, action):
+        self.t, self.x = self.t + 1, self.x + self.np_random.normal(size=3)
+        return self.x.astype(np.float32), 1.0, self.t == 10, False, {}
+
+
+def linear(observation):
+    return np.array([1.0 + observation[0] / 100, 0.5 - observation[1] / 200])
+
+
 class Pictures(gym.Env):
     """Observations of three axes that are not Pong's."""
 

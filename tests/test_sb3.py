@@ -10,7 +10,7 @@ import pytest
 import sb3_contrib
 import stable_baselines3
 import torch
-from conftest import Echo
+from conftest import Echo, Line, linear
 from gymnasium.spaces import Box
 from gymnasium.spaces import Dict as DictSpace
 from stable_baselines3.common.callbacks import EvalCallback
@@ -196,37 +196,26 @@ def test_unmasked_is_the_agent_on_the_bare_environment_to_the_last_bit(tmp_path,
 # ------------------------------------------------------------------------------------------------ PPO begun as a prior
 
 
-class Line(gym.Env):
-    """Walks a line at random for ten steps; pays for playing as ``linear`` does."""
-
-    observation_space, action_space = Box(-100.0, 100.0, (3,)), Box(-2.0, 4.0, (2,))
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.t, self.x = 0, self.np_random.normal(size=3) * 30
-        return self.x.astype(np.float32), {}
+class PaidLine(Line):
+    """Pays for playing as ``linear`` does."""
 
     def step(self, action):
         reward = -float(np.abs(action - linear(self.x)).sum())
-        self.t, self.x = self.t + 1, self.x + self.np_random.normal(size=3)
-        return self.x.astype(np.float32), reward, self.t == 10, False, {}
-
-
-def linear(observation):
-    return np.array([1.0 + observation[0] / 100, 0.5 - observation[1] / 200])
+        observation, _, *rest = super().step(action)
+        return observation, reward, *rest
 
 
 @pytest.mark.parametrize("normalised", [True, False])
 @pytest.mark.parametrize("learner", [stable_baselines3.PPO, stable_baselines3.A2C, sb3_contrib.TRPO])
 def test_the_model_begins_as_its_prior(learner, normalised):
     """To within 6 % of half the action range, in states that it has not seen."""
-    envs = make_vec_env(Line)
+    envs = make_vec_env(PaidLine)
     envs = VecNormalize(envs, gamma=0.5) if normalised else envs
     model = learner("MlpPolicy", envs, gamma=0.5, n_steps=128, seed=0, device="cpu")
     found = begin_as(model, linear, total_timesteps=8000, clone_steps=4000, warmup_steps=2000)
     assert found.verdict.startswith("The agent begins as a copy of prior")
     assert model.num_timesteps == 4000
-    fresh = [Line().reset(seed=seed)[0] for seed in range(1000, 1200)]
+    fresh = [PaidLine().reset(seed=seed)[0] for seed in range(1000, 1200)]
     agent = unmasked(model)
     errors = np.array([agent(observation) - linear(observation) for observation in fresh]) / 3.0
     assert np.sqrt(np.mean(errors**2)) < 0.06
@@ -247,16 +236,16 @@ def test_the_model_begins_as_its_prior(learner, normalised):
 
 def test_its_critic_knows_the_returns():
     """The prior loses nothing and random deviations of 0.2 little: returns near the sum of what its own noise costs."""
-    model = stable_baselines3.PPO("MlpPolicy", make_vec_env(Line), gamma=0.5, seed=0, device="cpu")
+    model = stable_baselines3.PPO("MlpPolicy", make_vec_env(PaidLine), gamma=0.5, seed=0, device="cpu")
     begin_as(model, linear, total_timesteps=8000, clone_steps=4000)
-    states = torch.as_tensor(np.stack([Line().reset(seed=seed)[0] for seed in range(200)]))
+    states = torch.as_tensor(np.stack([PaidLine().reset(seed=seed)[0] for seed in range(200)]))
     values = model.policy.predict_values(states).detach().numpy()
     # Two components, each |N(0, 0.6)| = 0.48 off on the average, times 1 + 1/2 + ...; the prior's own episodes lose nothing.
     assert -2.1 < values.mean() < -0.4
 
 
 def test_a_prior_that_is_no_better_than_chance_leaves_the_model_as_it_was():
-    model = stable_baselines3.PPO("MlpPolicy", make_vec_env(Line), seed=0, device="cpu")
+    model = stable_baselines3.PPO("MlpPolicy", make_vec_env(PaidLine), seed=0, device="cpu")
     before = copy.deepcopy(model.policy.state_dict())
     found = begin_as(model, lambda observation: [4.0, -2.0], total_timesteps=8000, clone_steps=1000)
     assert (found.teacher, found.verdict.startswith("No prior")) == ("", True)
@@ -279,13 +268,13 @@ def test_a_prior_of_a_discrete_space():
 @pytest.mark.parametrize(
     ("make", "arguments", "message"),
     [
-        (lambda: stable_baselines3.TD3("MlpPolicy", Line(), buffer_size=10), {}, "needs a PPO, A2C or TRPO with MlpPolicy"),
-        (lambda: stable_baselines3.PPO("MlpPolicy", Line(), use_sde=True), {}, "without gSDE"),
+        (lambda: stable_baselines3.TD3("MlpPolicy", PaidLine(), buffer_size=10), {}, "needs a PPO, A2C or TRPO with MlpPolicy"),
+        (lambda: stable_baselines3.PPO("MlpPolicy", PaidLine(), use_sde=True), {}, "without gSDE"),
         (lambda: stable_baselines3.PPO("MlpPolicy", masked()), {}, "without an LLMActionMask"),
-        (lambda: stable_baselines3.PPO("MlpPolicy", SubprocVecEnv([Line])), {}, "the first environment of a DummyVecEnv"),
+        (lambda: stable_baselines3.PPO("MlpPolicy", SubprocVecEnv([PaidLine])), {}, "the first environment of a DummyVecEnv"),
         (lambda: stable_baselines3.PPO("MultiInputPolicy", Goal()), {}, "Box observations"),
-        (lambda: stable_baselines3.PPO("MlpPolicy", Line()), {"clone_steps": 500}, "clone_steps must lie between 0 and"),
-        (lambda: stable_baselines3.PPO("MlpPolicy", Line()), {"prior": "Ant-v9"}, "no prior named 'Ant-v9'"),
+        (lambda: stable_baselines3.PPO("MlpPolicy", PaidLine()), {"clone_steps": 500}, "clone_steps must lie between 0 and"),
+        (lambda: stable_baselines3.PPO("MlpPolicy", PaidLine()), {"prior": "Ant-v9"}, "no prior named 'Ant-v9'"),
     ],
 )
 def test_what_cannot_begin_is_refused(make, arguments, message):

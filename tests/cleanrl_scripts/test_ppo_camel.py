@@ -13,8 +13,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from conftest import ROOT, kill_and_resume
-from gymnasium.spaces import Box, Discrete
+from conftest import ROOT, Line, kill_and_resume, linear
+from gymnasium.spaces import Discrete
 
 from cleanrl_scripts import ppo_camel
 from cleanrl_scripts.common import actor_critic, networks
@@ -150,21 +150,6 @@ def test_the_final_agent_is_an_expert_for_the_next(train):
 # ------------------------------------------------------------------------------------------------ the clone
 
 
-class Line(gym.Env):
-    """Walks a line at random for ten steps, whatever is done; pays nothing."""
-
-    observation_space, action_space = Box(-100.0, 100.0, (3,)), Box(-2.0, 4.0, (2,))
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.t, self.x = 0, self.np_random.normal(size=3) * 30
-        return self.x.astype(np.float32), {}
-
-    def step(self, action):
-        self.t, self.x = self.t + 1, self.x + self.np_random.normal(size=3)
-        return self.x.astype(np.float32), 1.0, self.t == 10, False, {}
-
-
 def clone_of(policy) -> DAgger:
     env, rng = Line(), np.random.default_rng(0)
     agent = ActorCritic(env.observation_space, env.action_space, rng, torch.device("cpu"))
@@ -174,10 +159,6 @@ def clone_of(policy) -> DAgger:
     clone = DAgger(teacher, agent, loss.learn, gamma=0.5, clone_steps=20_000, learning_rate=1e-3, found=found, rng=rng)
     clone.finish()
     return clone
-
-
-def linear(observation):
-    return np.array([1.0 + observation[0] / 100, 0.5 - observation[1] / 200])
 
 
 def test_a_clone_does_what_its_teacher_does():
