@@ -99,10 +99,8 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         prior_of_another_env: bool = False,
         prior_input: str | None = None,
     ):
-        if not isinstance(env, gym.Env):  # a vector, or an id
-            raise TypeError(
-                f"LLMActionMask wraps one environment, such as gym.make('Pendulum-v1'), each of a vector; got {env!r}"
-            )
+        if not isinstance(env, gym.Env):
+            raise TypeError(f"LLMActionMask wraps one environment, as of gym.make(id), or each of a vector; got {env!r}")
         space = env.action_space
         if mapping not in ("rescale", "clip"):
             raise ValueError(f"mapping must be 'rescale' or 'clip', got {mapping!r}")
