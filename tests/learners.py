@@ -39,7 +39,7 @@ LEARNERS = [
     Learner("skrl", "skrl", ("skrl==2.1.1", MUJOCO)),
     Learner("AgileRL", "agilerl", ("agilerl==2.58.0", "peft==0.21.2")),
     Learner("RLlib", "ray", ("ray[rllib]==2.60.0",)),
-    Learner("d3rlpy", "d3rlpy", ("d3rlpy==2.8.1", "minari[hdf5]==0.5.4")),
+    Learner("d3rlpy", "d3rlpy", ("d3rlpy==2.8.1", "minari[hdf5]==0.5.4", "pillow")),
 ]
 
 
