@@ -9,6 +9,7 @@ from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.spaces.utils import flatten_space
 
 from cleanrl_scripts.common.arguments import RunArgs
+from cleanrl_scripts.common.checked_env import CheckedEnv
 from cleanrl_scripts.common.errors import UserError
 from llmwrappers.making import env_kwargs_of, render_without_display, way_out, without_text
 
@@ -29,7 +30,7 @@ def make_env(args: RunArgs, video_dir: Path | None = None) -> gym.Env:
     if video_dir:
         render_without_display()
     try:
-        env = without_text(gym.make(args.env_id, disable_env_checker=True, **options))
+        env: gym.Env = CheckedEnv(without_text(gym.make(args.env_id, disable_env_checker=True, **options)))
         if video_dir:
             env.reset(seed=0)
             env.render()

@@ -1,8 +1,9 @@
 """UserError, and how a script ends: with one sentence where the user can help, with the usual exit codes when stopped."""
 
-import signal
 import sys
 from collections.abc import Callable
+
+from cleanrl_scripts.common.stop import stop
 
 
 class UserError(Exception):
@@ -11,7 +12,7 @@ class UserError(Exception):
 
 def run_script(main: Callable[[], int | None], name: str) -> None:
     """Runs a script's main; SIGTERM ends it as Ctrl-C does, and a UserError is one sentence on stderr."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    stop.listen()
     try:
         sys.exit(main())
     except UserError as error:

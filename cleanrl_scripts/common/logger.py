@@ -5,7 +5,6 @@ import dataclasses
 import datetime
 import json
 import os
-import signal
 import sys
 import time
 from pathlib import Path
@@ -105,8 +104,6 @@ class Logger:
 
     def __exit__(self, kind, error, traceback) -> None:
         if kind and issubclass(kind, KeyboardInterrupt | SystemExit):
-            for number in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, signal.SIG_IGN)  # it stops already
             self.print(f"stopped at global_step {self.global_step}: {how_to_resume(self.run_dir)}")
         self.file.close()
         if kind is None:

@@ -1,0 +1,43 @@
+"""Stop: Ctrl-C and SIGTERM end a script, also where the code that they interrupt swallows exceptions."""
+
+import os
+import signal
+import sys
+
+
+class Stop:
+    """Remembers the first SIGINT or SIGTERM, so that a loop can raise it again; a second of its kind ends the process at once.
+
+    The signal raises where it arrives, as Python's own handler does. That may be inside an environment, or a compiler, whose
+    ``except:`` drops it. ``check``, called after every step of an environment, raises it again.
+    """
+
+    def __init__(self):
+        self.received = 0
+
+    def listen(self) -> None:
+        """Becomes the handler of both signals."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self.receive)
+
+    def receive(self, number: int, _frame: object) -> None:
+        if self.received == number:
+            os._exit(128 + number)
+        if not self.received:
+            self.received = number
+            self.check()
+
+    def check(self) -> None:
+        """Raises what the signal raised, if one has come.
+
+        Raises:
+            KeyboardInterrupt: after SIGINT
+            SystemExit: after SIGTERM, with the code 143
+        """
+        if self.received == signal.SIGINT:
+            raise KeyboardInterrupt
+        if self.received:
+            sys.exit(128 + self.received)
+
+
+stop = Stop()
