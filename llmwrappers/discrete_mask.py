@@ -35,11 +35,25 @@ class DiscreteMask:
 
         Returns whether it applies: there is one, and the environment leaves something of it.
         """
-        legal = np.array(info.get("action_mask", np.ones_like(self.mask)), dtype=np.int8)
+        legal = self.legal(info["action_mask"]) if "action_mask" in info else np.ones_like(self.mask)
         self.is_active = mask is not None and bool((mask & legal).any())
         self.mask = mask & legal if mask is not None and self.is_active else legal
         info["action_mask"] = self.mask.copy()
         return self.is_active
+
+    def legal(self, action_mask: Any) -> NDArray[np.int8]:
+        """Returns the environment's own mask.
+
+        Raises:
+            ValueError: it is not a vector of n truth values, such as a list of the legal actions
+        """
+        mask = np.asarray(action_mask)
+        if mask.shape != (self.space.n,) or not ((mask == 0) | (mask == 1)).all():
+            raise ValueError(
+                f"the environment's info['action_mask'] must hold {self.space.n} truth values, 1 for a legal action, "
+                f"got {action_mask!r}"
+            )
+        return mask.astype(np.int8)
 
     def confine(self, action: Any) -> int:
         """Returns the action, or ``allowed[(action - start) % len(allowed)]`` for one that the mask does not allow."""

@@ -16,6 +16,8 @@ import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.wrappers import FilterObservation
 
+from llmwrappers.bounded_episodes import bounded
+
 # From here on gymnasium-robotics' Fetch and hands cannot be made.
 NEW_MUJOCO = (3, 12)
 OF_RENDERING = ("render_mode", "camera_name")
@@ -157,7 +159,7 @@ def without_text(env: gym.Env) -> gym.Env:
 
 
 def make(env_id: str, **make_kwargs) -> gym.Env:
-    """Makes an environment that can be measured, ``without_text``.
+    """Makes an environment that can be measured: ``without_text``, its episodes ``bounded``.
 
     Raises:
         gymnasium.error.Error: the environment does not exist, cannot be made, or a package that it needs is missing
@@ -174,9 +176,9 @@ def make(env_id: str, **make_kwargs) -> gym.Env:
             raise
         except Exception as error:
             raise gym.error.Error(f"{env_id} cannot be made: {type(error).__name__}: {error}{way_out(error)}") from error
-    env = without_text(env)
+    env = bounded(without_text(env))
     space = env.action_space
-    bounded = isinstance(space, Box) and np.issubdtype(space.dtype, np.floating) and space.is_bounded("both")
-    if not (bounded or isinstance(space, Discrete)):
+    is_bounded = isinstance(space, Box) and np.issubdtype(space.dtype, np.floating) and space.is_bounded("both")
+    if not (is_bounded or isinstance(space, Discrete)):
         raise ValueError(f"needs a Discrete action space or a Box of floats with finite bounds, got {space}")
     return env

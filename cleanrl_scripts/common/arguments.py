@@ -58,6 +58,8 @@ class RunArgs:
     """the id of the environment"""
     env_kwargs: str = "{}"
     """what the environment is made with, a JSON object, such as '{"obs_type": "ram"}'"""
+    max_episode_steps: int | None = None
+    """steps after which an episode is cut; by default the environment's own limit, or 10 000 where it has none"""
     total_timesteps: int = 1000000
     """total timesteps of the experiments"""
     network_hidden: tuple[int, ...] = (64, 64)

@@ -1,21 +1,72 @@
 """CheckedEnv: between an environment and a script, stops what would otherwise go on unseen."""
 
+import math
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 
+from cleanrl_scripts.common.errors import UserError
 from cleanrl_scripts.common.stop import stop
+from llmwrappers.scalar_reward import scalar_reward
 
 
 class CheckedEnv(gym.Wrapper):
-    """Plays as the environment does, and ends a script that was told to stop while the environment swallowed that."""
+    """Plays as the environment does; its rewards are floats, and what is no number ends the script, as a stop does.
+
+    Raises:
+        UserError: a reward that is a vector; NaN or Inf in a reward or an observation
+        KeyboardInterrupt, SystemExit: the script was told to stop, and the environment swallowed that
+    """
+
+    def __init__(self, env: gym.Env, env_id: str):
+        super().__init__(env)
+        self.env_id, self.steps = env_id, 0
 
     def reset(self, **options: Any) -> tuple[Any, dict]:
         observation, info = self.env.reset(**options)
-        stop.check()
+        self.steps = 0
+        self.check(observation)
         return observation, info
 
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict]:
-        transition = self.env.step(action)
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        self.steps += 1
+        try:
+            reward = scalar_reward(reward)
+        except ValueError as error:
+            raise UserError(f"--env-id {self.env_id}: {error}") from None
+        self.check(observation, reward)
+        return observation, reward, terminated, truncated, info
+
+    def check(self, observation: Any, reward: float = 0.0) -> None:
         stop.check()
-        return transition
+        entry = "reward" if not math.isfinite(reward) else not_finite(observation, "observation")
+        if entry:
+            value = reward if entry == "reward" else "NaN or Inf"
+            raise UserError(
+                f"--env-id {self.env_id}: step {self.steps} of an episode returned {value} in {entry}, with which nothing can "
+                "be learned; register the environment with a wrapper that replaces it, such as "
+                "gymnasium.wrappers.TransformObservation or TransformReward with numpy.nan_to_num"
+            )
+
+
+def not_finite(observation: Any, name: str) -> str:
+    """Returns the name of the first entry that is NaN or Inf, or "".
+
+    Example:
+        >>> not_finite({"speed": np.zeros(2), "lidar": np.array([1.0, np.inf])}, "observation")
+        "observation['lidar'][1]"
+    """
+    if isinstance(observation, dict):
+        return next(filter(None, (not_finite(part, f"{name}[{key!r}]") for key, part in observation.items())), "")
+    if isinstance(observation, tuple | list):
+        return next(filter(None, (not_finite(part, f"{name}[{i}]") for i, part in enumerate(observation))), "")
+    if isinstance(observation, float):
+        return "" if math.isfinite(observation) else name
+    if not isinstance(observation, np.ndarray | np.floating) or observation.dtype.kind != "f":
+        return ""
+    if math.isfinite(np.vdot(observation, observation)):  # ten times as fast as to look at every entry
+        return ""
+    where = np.argwhere(~np.isfinite(observation))
+    return f"{name}{''.join(f'[{i}]' for i in where[0])}" if len(where) else ""

@@ -11,6 +11,7 @@ from gymnasium.spaces.utils import flatten_space
 from cleanrl_scripts.common.arguments import RunArgs
 from cleanrl_scripts.common.checked_env import CheckedEnv
 from cleanrl_scripts.common.errors import UserError
+from llmwrappers.bounded_episodes import MAX_EPISODE_STEPS, bounded
 from llmwrappers.making import env_kwargs_of, render_without_display, way_out, without_text
 
 
@@ -25,12 +26,14 @@ def make_env(args: RunArgs, video_dir: Path | None = None) -> gym.Env:
     except ValueError as error:
         raise UserError(str(error)) from None
     options |= {"render_mode": "rgb_array"} if video_dir else {}
+    options |= {"max_episode_steps": args.max_episode_steps} if args.max_episode_steps else {}
     # The papers' results are on v4; gymnasium warns that there is a v5.
     warnings.filterwarnings("ignore", message=".*is out of date", category=DeprecationWarning)
     if video_dir:
         render_without_display()
     try:
-        env: gym.Env = CheckedEnv(without_text(gym.make(args.env_id, disable_env_checker=True, **options)))
+        made = gym.make(args.env_id, disable_env_checker=True, **options)
+        env: gym.Env = CheckedEnv(bounded(without_text(made)), args.env_id)
         if video_dir:
             env.reset(seed=0)
             env.render()
@@ -98,10 +101,9 @@ def refuse_action_space(env_id: str, algorithm: str, space: gym.Space, discrete:
 
 
 def note_endless_episodes(env: gym.Env, env_id: str) -> None:
-    """Warns of an environment without a time limit."""
+    """Says how long an episode may be where the environment does not."""
     if env.spec is not None and env.spec.max_episode_steps is None:
         print(
-            f"note: {env_id} has no time limit; evaluations, recordings and checkpoints wait for the end of their episode, so "
-            "if episodes may never end, register it with max_episode_steps",
+            f"note: {env_id} has no time limit; an episode is cut after {MAX_EPISODE_STEPS} steps (--max-episode-steps)",
             flush=True,
         )

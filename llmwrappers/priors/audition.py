@@ -1,6 +1,7 @@
 """audition: finds the prior that is to teach; Teacher: a prior that plays by itself and says what it would do anywhere."""
 
 import copy
+import itertools
 import math
 import warnings
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 from gymnasium.spaces.utils import flatdim
 
+from llmwrappers.discrete_mask import DiscreteMask
 from llmwrappers.priors.contract import PriorPolicy, allowed_actions, begin_episode, native_action
 from llmwrappers.priors.measurement import doing_nothing, play, random_actions
 from llmwrappers.priors.prior_input import read_prior_input
@@ -69,12 +71,15 @@ class Teacher:
     def __init__(self, env: gym.Env, policy: PriorPolicy, observe: Callable, prior_input: str | None, radius: float):
         self.env, self.policy, self.observe, self.prior_input = env, policy, observe, prior_input
         self.mask = LLMActionMask(env, policy, radius, mapping="clip", prior_input=prior_input)
-        read_prior_input(env, prior_input, *env.reset(seed=0))  # a key that no info has is found here
+        observation, info = env.reset(seed=0)
+        read_prior_input(env, prior_input, observation, info)  # a key that no info has is found here
+        if isinstance(env.action_space, Discrete) and "action_mask" in info:
+            DiscreteMask(env.action_space).legal(info["action_mask"])  # and a mask that is none
 
-    def play(self, seed: int) -> Episode:
-        """An episode of the prior alone; where it fails, the middle of a Box or a random action is played."""
+    def play(self, seed: int, most_steps: int) -> Episode:
+        """An episode of the prior alone, cut where it is long; where it fails, the middle of a Box or a random action plays."""
         episode = Episode()
-        for step in play(self.env, self.policy, seed, self.prior_input):
+        for step in itertools.islice(play(self.env, self.policy, seed, self.prior_input), most_steps):
             episode.add(step.handed, self.as_advice(step.answer), self.observe(step.observation), step.reward)
             episode.faults += bool(step.fault)
             episode.first_fault = episode.first_fault or step.fault
@@ -181,16 +186,20 @@ def audition(teachers: dict[str, Teacher], clone_steps: int, rng: np.random.Gene
 
     Each plays an episode; then the one in front and random actions go on until they have played three, or two once 60 % of
     ``clone_steps`` are gone. If chance may explain what they returned, they and doing nothing go on, up to ten, or until 75 %
-    are gone: that tells most where episodes are short. A prior that fails once is out. Chance: Student's test, one-sided, 5 %
-    at each of the two looks. A prior that chance cannot tell from doing nothing teaches nothing, either; one that returns
-    less, but more than random actions, has at least tried (on HalfCheetah-v4 it teaches to run).
+    are gone: that tells most where episodes are short. Long episodes are cut, all at the same step, so that the clone keeps a
+    share of ``clone_steps``. A prior that fails once is out. Chance: Student's test, one-sided, 5 % at each of the two looks.
+    A prior that chance cannot tell from doing nothing teaches nothing, either; one that returns less, but more than random
+    actions, has at least tried (on HalfCheetah-v4 it teaches to run).
 
     Args:
         teachers: what ``contestants`` gave
     """
 
+    # Each plays once, and two of them twice, in at most 75 %.
+    most_steps = max(int(0.75 * clone_steps / (len(teachers) + 2)), 1)
+
     def play(name: str) -> Episode:
-        return teachers[name].play(seed=int(rng.integers(2**31)))
+        return teachers[name].play(int(rng.integers(2**31)), most_steps)
 
     def returns(name: str) -> list[float]:
         return [episode.episodic_return for episode in played[name]]

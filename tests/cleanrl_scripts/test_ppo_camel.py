@@ -155,7 +155,7 @@ def clone_of(policy) -> DAgger:
     agent = ActorCritic(env.observation_space, env.action_space, rng, torch.device("cpu"))
     teacher = Teacher(env, policy, np.asarray, None, radius=0.3)
     loss = ppo_camel.BehaviourCloning(agent, env.action_space, 0.2)
-    found = Audition({"teacher": [teacher.play(seed) for seed in range(100)]}, "teacher", "")
+    found = Audition({"teacher": [teacher.play(seed, most_steps=1000) for seed in range(100)]}, "teacher", "")
     clone = DAgger(teacher, agent, loss.learn, gamma=0.5, clone_steps=20_000, learning_rate=1e-3, found=found, rng=rng)
     clone.finish()
     return clone

@@ -62,6 +62,16 @@ def test_the_best_prior_teaches():
     assert counts == {CHANCE: 3, "middling": 1, "good": 3, "bad": 1}
 
 
+@pytest.mark.parametrize("priors", [1, 5])
+def test_long_episodes_leave_the_clone_its_steps(priors):
+    """All are cut at the same step, so that their returns can be compared."""
+    env = Push(steps=100_000)
+    named = {f"prior {i}": teacher(constant(0.1 * i), env) for i in range(priors)}
+    found = audition({CHANCE: teacher(random_actions(env.action_space, 0), env), **named}, 2000, np.random.default_rng(0))
+    assert found.steps <= 0.9 * 2000
+    assert len({len(episode.rewards) for episodes in found.played.values() for episode in episodes}) == 1
+
+
 def test_a_harmful_prior_is_refused():
     counts, best, verdict = hold(bad=constant(-2.0))
     assert best == ""
@@ -230,7 +240,7 @@ def test_advice_is_native_and_clipped(answer, advice):
 
 
 def test_where_a_prior_fails_the_middle_is_played_and_counted():
-    episode = teacher(lambda obs: [2.0] if obs[0] != 3 else "left").play(seed=0)
+    episode = teacher(lambda obs: [2.0] if obs[0] != 3 else "left").play(seed=0, most_steps=1000)
     assert (episode.rewards, episode.faults) == ([2.0, 2.0, 2.0, 0.0, 2.0], 1)
     assert episode.episodic_return == 8.0
 
@@ -238,8 +248,8 @@ def test_where_a_prior_fails_the_middle_is_played_and_counted():
 @pytest.mark.parametrize("terminates", [True, False])
 def test_an_episode_keeps_what_the_environment_writes_over(terminates):
     player = teacher(lambda obs: [0.1 * obs[0]], Push(terminates=terminates), observe=lambda obs: obs)
-    episode = player.play(seed=0)
-    player.play(seed=1)
+    episode = player.play(seed=0, most_steps=1000)
+    player.play(seed=1, most_steps=1000)
     expected = np.array([[t, max(0, 0.1 * (t - 1))] for t in range(6)])
     np.testing.assert_allclose(episode.observations, expected[:-1], rtol=1e-6)
     np.testing.assert_array_equal(episode.handed, episode.observations)
@@ -254,14 +264,14 @@ def test_a_prior_that_writes_into_what_it_is_given_harms_nobody():
         return [0.0]
 
     player = teacher(vandal)
-    episode = player.play(seed=0)
+    episode = player.play(seed=0, most_steps=1000)
     player.advice(episode.handed)
     assert [handed[0] for handed in episode.handed] == [0, 1, 2, 3, 4]
 
 
 def test_what_is_handed_is_the_prior_input_and_what_is_kept_is_observed():
     player = teacher(lambda minus: minus, observe=lambda obs: 2 * obs, prior_input="minus")
-    episode = player.play(seed=0)
+    episode = player.play(seed=0, most_steps=1000)
     assert [handed.tolist() for handed in episode.handed] == [[0], [-1], [-2], [-3], [-4]]
     assert [observation[0] for observation in episode.observations] == [0, 2, 4, 6, 8]
     assert episode.rewards == [0, -1, -2, -2, -2]
@@ -287,14 +297,14 @@ class Counting:
 
 
 def test_the_advice_of_an_episode_is_what_was_said_while_it_was_played():
-    episode = teacher(Counting()).play(seed=0)
+    episode = teacher(Counting()).play(seed=0, most_steps=1000)
     np.testing.assert_allclose(np.ravel(episode.advice), 0.3 * np.arange(1, 6), rtol=1e-6)
     np.testing.assert_allclose(np.ravel(episode.advice), episode.rewards, rtol=1e-6)
 
 
 def test_advice_on_anothers_episode_is_asked_for_in_order_from_a_first_state_on():
     player = teacher(Counting())
-    player.play(seed=0)
+    player.play(seed=0, most_steps=1000)
     for _ in range(2):
         np.testing.assert_allclose(np.ravel(player.advice([np.zeros(2)] * 3)), [0.3, 0.6, 0.9], rtol=1e-6)
 
@@ -305,7 +315,7 @@ def test_advice_on_anothers_episode_is_asked_for_in_order_from_a_first_state_on(
 )
 def test_who_answers_otherwise_when_asked_about_a_state_alone_keeps_state(policy, keeps_state):
     player = teacher(policy)
-    assert player.keeps_state(player.play(seed=0)) == keeps_state
+    assert player.keeps_state(player.play(seed=0, most_steps=1000)) == keeps_state
 
 
 @pytest.mark.parametrize(

@@ -913,6 +913,22 @@ class TestDiscrete:
         assert env.received == executed
         assert env.legal.tolist() == [0, 1, 1]
 
+    @pytest.mark.parametrize("legal", [[0, 2], [0.5, 1, 1], [[0, 1, 1]], [0, 1, 2], 1, None, ["a", "b", "c"]])
+    def test_what_is_no_action_mask_is_refused(self, legal):
+        """A list of the legal actions, for example."""
+        env = Recorder(Discrete(3))
+        env.reset = lambda **_: (np.zeros(1), {"action_mask": legal})
+        with pytest.raises(ValueError, match=r"the environment's info\['action_mask'\] must hold 3 truth values"):
+            LLMActionMask(env, Prior({0})).reset()
+
+    @pytest.mark.parametrize(
+        "legal", [[0, 1, 1], [False, True, True], np.array([0.0, 1.0, 1.0]), np.array([0, 1, 1], np.uint8)]
+    )
+    def test_truth_values_of_any_type_are_an_action_mask(self, legal):
+        env = Recorder(Discrete(3))
+        env.reset = lambda **_: (np.zeros(1), {"action_mask": legal})
+        assert LLMActionMask(env, Prior({0, 1})).reset()[1]["action_mask"].tolist() == [0, 1, 0]
+
     def test_epsilon_0_allows_everything(self):
         prior = Prior({0})
         masked = LLMActionMask(Recorder(Discrete(3)), prior, mask_epsilon=0.0)

@@ -1,5 +1,7 @@
 """Tests of cleanrl_scripts.common.environments: environments as the scripts make them."""
 
+import dataclasses
+
 import gymnasium as gym
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, Graph, Text, Tuple
@@ -15,6 +17,12 @@ def arguments(env_id, env_kwargs="{}"):
 
 def test_an_environment_is_made_with_its_arguments():
     assert make_env(arguments("Pendulum-v1", '{"g": 1.62}')).unwrapped.g == 1.62
+
+
+def test_an_episode_is_cut_where_the_user_says_so():
+    env = make_env(dataclasses.replace(arguments("Pendulum-v1"), max_episode_steps=3))
+    env.reset(seed=0)
+    assert [env.step(env.action_space.sample())[3] for _ in range(3)] == [False, False, True]
 
 
 def test_a_discrete_action_space_is_sent_to_the_script_that_takes_it():

@@ -3,9 +3,10 @@
 import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium.envs.classic_control import PendulumEnv
 
-from cleanrl_scripts.common.errors import UserError
 from cleanrl_scripts.common.evaluation import evaluate
+from llmwrappers.bounded_episodes import BoundedEpisodes
 
 
 def test_an_evaluation_begins_differently_each_episode_and_alike_each_time():
@@ -32,7 +33,9 @@ def test_what_an_llm_added_to_the_rewards_is_not_counted():
     assert evaluate(Paid(env), lambda observation: np.array([0.8], np.float32), seed=1, episodes=2) == 0.0
 
 
-def test_rewards_that_are_vectors_are_one_sentence():
-    env = gym.wrappers.TransformReward(gym.make("llmwrappers-tests/OneStep-v0"), lambda reward: np.array([reward, 1.0]))
-    with pytest.raises(UserError, match=r"rewards must be numbers, got array.*mo_gymnasium\.wrappers\.LinearReward"):
-        evaluate(env, lambda observation: np.array([0.8], np.float32), seed=1, episodes=2)
+@pytest.mark.filterwarnings("ignore:an episode of")
+def test_cut_episodes_are_counted(capsys):
+    env = BoundedEpisodes(PendulumEnv(), max_episode_steps=5)
+    for _ in range(2):
+        evaluate(env, lambda observation: np.zeros(1, np.float32), seed=1, episodes=2)
+        assert capsys.readouterr().out == "note: 2 of 2 episodes of the evaluation were cut (--max-episode-steps)\n"
