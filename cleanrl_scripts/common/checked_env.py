@@ -58,15 +58,14 @@ def not_finite(observation: Any, name: str) -> str:
         >>> not_finite({"speed": np.zeros(2), "lidar": np.array([1.0, np.inf])}, "observation")
         "observation['lidar'][1]"
     """
-    if isinstance(observation, dict):
-        return next(filter(None, (not_finite(part, f"{name}[{key!r}]") for key, part in observation.items())), "")
-    if isinstance(observation, tuple | list):
-        return next(filter(None, (not_finite(part, f"{name}[{i}]") for i, part in enumerate(observation))), "")
-    if isinstance(observation, float):
+    if isinstance(observation, np.ndarray):
+        # The sum of the squares is found ten times as fast as every entry is looked at.
+        if observation.dtype.kind != "f" or math.isfinite(np.vdot(observation, observation)):
+            return ""
+        where = np.argwhere(~np.isfinite(observation))
+        return f"{name}{''.join(f'[{i}]' for i in where[0])}" if len(where) else ""
+    if isinstance(observation, float | np.floating):
         return "" if math.isfinite(observation) else name
-    if not isinstance(observation, np.ndarray | np.floating) or observation.dtype.kind != "f":
-        return ""
-    if math.isfinite(np.vdot(observation, observation)):  # ten times as fast as to look at every entry
-        return ""
-    where = np.argwhere(~np.isfinite(observation))
-    return f"{name}{''.join(f'[{i}]' for i in where[0])}" if len(where) else ""
+    parts = observation.items() if isinstance(observation, dict) else ()
+    parts = enumerate(observation) if isinstance(observation, tuple | list) else parts
+    return next(filter(None, (not_finite(part, f"{name}[{key!r}]") for key, part in parts)), "")

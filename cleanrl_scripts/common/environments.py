@@ -5,7 +5,7 @@ from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.spaces import Box, Dict, Discrete
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 from gymnasium.spaces.utils import flatten_space
 
 from cleanrl_scripts.common.arguments import RunArgs
@@ -13,6 +13,13 @@ from cleanrl_scripts.common.checked_env import CheckedEnv
 from cleanrl_scripts.common.errors import UserError
 from llmwrappers.bounded_episodes import MAX_EPISODE_STEPS, bounded
 from llmwrappers.making import env_kwargs_of, render_without_display, way_out, without_text
+
+WAYS_OUT = {
+    MultiDiscrete: "; gymnasium.wrappers.TransformAction with a Discrete space can number the combinations of its actions",
+    MultiBinary: "; gymnasium.wrappers.TransformAction with a Discrete space can number the combinations of its actions",
+    Dict: "; gymnasium.wrappers.TransformAction with a Box can take its parts from one vector",
+    Tuple: "; gymnasium.wrappers.TransformAction with a Box can take its parts from one vector",
+}
 
 
 def make_env(args: RunArgs, video_dir: Path | None = None) -> gym.Env:
@@ -36,7 +43,8 @@ def make_env(args: RunArgs, video_dir: Path | None = None) -> gym.Env:
         env: gym.Env = CheckedEnv(bounded(without_text(made)), args.env_id)
         if video_dir:
             env.reset(seed=0)
-            env.render()
+            if env.render() is None:
+                raise ValueError("render() returned None where an image was asked for, so there is nothing to record")
             env = gym.wrappers.RecordVideo(
                 env, str(video_dir), episode_trigger=lambda n: n % args.eval_episodes == 0, disable_logger=True
             )
@@ -96,7 +104,9 @@ def refuse_action_space(env_id: str, algorithm: str, space: gym.Space, discrete:
         is_box = is_box and space.is_bounded("both") and bool((space.low < space.high).all())
     if not (is_box or (discrete and isinstance(space, Discrete))):
         box = "a Box action space of floats" + " with finite low < high" * bounded
-        way_out = "; ppo_camel.py takes it" * isinstance(space, Discrete)
+        way_out = "; ppo_camel.py takes it" if isinstance(space, Discrete) else WAYS_OUT.get(type(space), "")
+        if isinstance(space, Box) and not is_box and not np.issubdtype(space.dtype, np.floating):
+            way_out = "; gymnasium.wrappers.TransformAction with a Box of floats can round its actions"
         raise UserError(f"--env-id {env_id}: {algorithm} needs {box}{' or a Discrete one' * discrete}, got {space}{way_out}")
 
 

@@ -3,8 +3,9 @@
 import dataclasses
 
 import gymnasium as gym
+import numpy as np
 import pytest
-from gymnasium.spaces import Box, Dict, Discrete, Graph, Text, Tuple
+from gymnasium.spaces import Box, Dict, Discrete, Graph, MultiBinary, MultiDiscrete, Text, Tuple
 
 from cleanrl_scripts.common.arguments import RunArgs
 from cleanrl_scripts.common.environments import flattened, make_env, refuse_action_space
@@ -43,6 +44,69 @@ def test_arguments_that_cannot_be_are_one_sentence(env_kwargs, message):
     with pytest.raises(UserError) as error:
         make_env(arguments("Pendulum-v1", env_kwargs))
     assert str(error.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("space", "way_out"),
+    [
+        (MultiDiscrete([2, 3]), "can number the combinations of its actions"),
+        (MultiBinary(3), "can number the combinations of its actions"),
+        (Dict(a=Discrete(2)), "can take its parts from one vector"),
+        (Tuple((Discrete(2),)), "can take its parts from one vector"),
+        (Box(0, 5, (2,), np.int64), "can round its actions"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_an_action_space_that_is_not_served_names_the_way_out(space, way_out):
+    with pytest.raises(
+        UserError, match=rf"--env-id X-v0: this PPO needs a Box .*; gymnasium\.wrappers\.TransformAction .*{way_out}"
+    ):
+        refuse_action_space("X-v0", "this PPO", space, discrete=True, bounded=False)
+
+
+def test_the_way_out_of_a_multi_discrete_space_trains(ppo_ultra, tmp_path):
+    gym.register("Numbered-v0", numbered)
+    ppo_ultra.main(
+        ["--env-id", "Numbered-v0", "--arm", "none", "--agent", "none", "--total-timesteps", "256", "--num-steps", "128",
+         "--num-minibatches", "4", "--eval-episodes", "1", "--runs-dir", str(tmp_path)]
+    )  # fmt: skip
+    del gym.registry["Numbered-v0"]
+    assert list(tmp_path.glob("*/summary.json"))
+
+
+def test_a_render_that_shows_nothing_is_said(tmp_path):
+    gym.register("Blind-v0", Blind)
+    with pytest.raises(UserError, match=r"--env-id Blind-v0 --capture-video: ValueError: render\(\) returned None"):
+        make_env(arguments("Blind-v0"), tmp_path)
+    del gym.registry["Blind-v0"]
+
+
+class Combined(gym.Env):
+    """Its reward is the number of the combination of its two actions."""
+
+    observation_space, action_space = Box(-1, 1, (1,)), MultiDiscrete([2, 3])
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(1, np.float32), float(np.ravel_multi_index(tuple(action), (2, 3))), False, True, {}
+
+
+def numbered():
+    shape = Combined.action_space.nvec
+    return gym.wrappers.TransformAction(
+        Combined(), lambda n: np.array(np.unravel_index(n, shape)), Discrete(int(np.prod(shape)))
+    )
+
+
+class Blind(Combined):
+    def __init__(self, render_mode=None):
+        self.metadata = {"render_modes": ["rgb_array"]}
+        self.render_mode = render_mode
+
+    def render(self):
+        return None
 
 
 class Mission(gym.Space):
