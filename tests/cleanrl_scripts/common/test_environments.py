@@ -1,6 +1,7 @@
 """Tests of cleanrl_scripts.common.environments: environments as the scripts make them."""
 
 import dataclasses
+from typing import ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -101,8 +102,9 @@ def numbered():
 
 
 class Blind(Combined):
+    metadata: ClassVar = {"render_modes": ["rgb_array"]}
+
     def __init__(self, render_mode=None):
-        self.metadata = {"render_modes": ["rgb_array"]}
         self.render_mode = render_mode
 
     def render(self):
