@@ -35,6 +35,10 @@ class Truncated(ExtractionError):
     """Says that the reply ends before what was asked for does."""
 
 
+class StillThinking(Truncated):
+    """Says that the reply ends inside its reasoning."""
+
+
 class BrokenCode(ExtractionError):
     """Says that the code is not valid Python, and where."""
 
@@ -71,10 +75,31 @@ class Code(NamedTuple):
 
 # ------------------------------------------------------------------------------------------------------ reply -> blocks
 
-_TAG = r"(?:seed:)?(?:think|thinking|thought|reasoning)"
+# What opens reasoning and what closes it, as regular expressions. Of models with tokens of their own for it, what says so
+# is named; the other tags are those that prompts ask for.
+REASONING_MARKS = (
+    ("<think>", "</think>"),  # DeepSeek, Qwen, GLM, ...: vLLM, vllm/reasoning/basic_parsers.py
+    ("<thinking>", "</thinking>"),
+    ("<thought>", "</thought>"),
+    ("<reasoning>", "</reasoning>"),
+    ("<seed:think>", "</seed:think>"),  # ByteDance's Seed-OSS: vLLM, vllm/reasoning/seedoss_reasoning_parser.py
+    (r"\[THINK\]", r"\[/THINK\]"),  # Mistral's Magistral and Ministral: llama.cpp, common/chat.cpp
+    ("◁think▷", "◁/think▷"),  # Kimi-VL-Thinking
+    (r"<\|open\|>think<\|sep\|>", r"<\|close\|>think<\|sep\|>"),  # Kimi K3: vLLM, vllm/reasoning/kimi_k3_reasoning_parser.py
+    # Cohere's Command: vLLM, vllm/reasoning/cohere_command_reasoning_parser.py
+    (r"<\|START_THINKING\|>", r"<\|END_THINKING\|>"),
+    (r"<\|channel>thought", r"<channel\|>"),  # Gemma 4: vLLM, vllm/reasoning/gemma4_utils.py
+    # gpt-oss: https://cookbook.openai.com/articles/openai-harmony. A channel ends with <|end|>, but only final is an answer.
+    (r"<\|channel\|>(?:analysis|commentary)", r"<\|channel\|>final"),
+    # The same where a server leaves out the tokens: https://github.com/oobabooga/textgen/issues/7374
+    (r"\Aanalysis(?=(?-i:[A-Z]))", "assistantfinal"),
+)
+# A mark without tokens of its own may be spoken of in a line, and opens reasoning only at the beginning of one.
 _REASONING = re.compile(
-    rf"(?P<close></{_TAG}>|\[/THINK\]|◁/think▷|<\|channel\|>final|<channel\|>|assistantfinal)"
-    rf"|^[ \t]*(?:<{_TAG}>|\[THINK\]|◁think▷)|<\|channel\|>(?:analysis|commentary)|<\|channel>thought",
+    "|".join(
+        [f"(?P<close>{'|'.join(closing for _, closing in REASONING_MARKS)})"]
+        + [opening if opening.startswith((r"<\|", r"\A")) else rf"^[ \t]*{opening}" for opening, _ in REASONING_MARKS]
+    ),
     re.M | re.I,
 )
 _NEXT_TURN = re.compile(r"<\|(?:im_start|start_header_id|start)\|>user|<start_of_turn>user|<[|\uff5c]user[|\uff5c]>", re.I)
@@ -97,7 +122,7 @@ def answer_of(reply: str, what: str = "code", send: str = SEND) -> str:
 
     Raises:
         ExtractionError: the reply is too long to be read
-        Truncated: it ends inside its reasoning
+        StillThinking: it ends inside its reasoning
     """
     if len(reply) > MOST_CHARACTERS:
         raise ExtractionError(f"Your reply has {len(reply):,} characters; at most {MOST_CHARACTERS:,} are read.", send)
@@ -109,7 +134,7 @@ def answer_of(reply: str, what: str = "code", send: str = SEND) -> str:
             answer.append(text[position : mark.start()])
         thinking, position = not mark["close"], mark.end()
     if thinking:
-        raise Truncated(f"Your reply ended inside its reasoning, before any {what}: reason more briefly.", send)
+        raise StillThinking(f"Your reply ended inside its reasoning, before any {what}: reason more briefly.", send)
     return _SPECIAL_TOKEN.sub("", "\n".join([*answer, text[position:]]))
 
 

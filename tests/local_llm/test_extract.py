@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import time
 import warnings
 
@@ -11,7 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from local_llm.extract import NoPolicy, extract_critical, extract_policy
-from local_llm.reply_text import MOST_CHARACTERS, SEND, BrokenCode, ExtractionError, NoCode, Truncated
+from local_llm.reply_text import (
+    MOST_CHARACTERS,
+    REASONING_MARKS,
+    SEND,
+    BrokenCode,
+    ExtractionError,
+    NoCode,
+    StillThinking,
+    Truncated,
+)
 
 IMPORT = "import numpy as np\n"
 FUNCTION = (
@@ -151,6 +161,7 @@ AS_IT_IS = {
     "Mistral's reasoning": f"[THINK]{fenced(DRAFT)}[/THINK]{fenced(POLICY)}",
     "channels": HARMONY.format(fenced(DRAFT), fenced(POLICY)),
     "channels without their tokens": f"analysisWe need\n{fenced(DRAFT)}assistantfinal{fenced(POLICY)}",
+    "a reply that begins with the word": f"analysis\nIt leans.\n{fenced(POLICY)}",
     "a mention of the tag": f"No `<think>` here.\n{fenced(POLICY)}",
     # fences
     "no tag": fenced(POLICY, tag=""),
@@ -242,6 +253,48 @@ AS_IT_IS = {
 }
 
 
+# How families of models mark their reasoning, each as the tokens come.
+MARKS = {
+    "think": ("<think>\n", "</think>\n\n"),
+    "thinking": ("<thinking>", "</thinking>"),
+    "thought": ("<thought>", "</thought>"),
+    "reasoning": ("<reasoning>\n", "\n</reasoning>\n"),
+    "Seed": ("<seed:think>", "</seed:think>"),
+    "Magistral": ("[THINK]", "[/THINK]"),
+    "Kimi-VL": ("◁think▷", "◁/think▷"),
+    "Kimi K3": ("<|open|>think<|sep|>", "<|close|>think<|sep|>"),
+    "Cohere": ("<|START_THINKING|>", "<|END_THINKING|><|START_RESPONSE|>"),
+    "Gemma": ("<|channel>thought\n", "<channel|>"),
+    "gpt-oss": ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
+    "gpt-oss, its preamble": ("<|channel|>commentary<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
+    "gpt-oss without its tokens": ("analysis", "assistantfinal"),
+}
+
+
+class TestMarks:
+    @pytest.fixture(params=MARKS.values(), ids=list(MARKS))
+    def marks(self, request):
+        return request.param
+
+    def test_what_follows_the_reasoning_is_the_answer(self, marks):
+        opening, closing = marks
+        assert extract_policy(f"{opening}We may write\n{fenced(DRAFT)}Or not.{closing}{fenced(POLICY)}") == POLICY
+
+    def test_a_template_may_have_opened_it(self, marks):
+        assert extract_policy(f"We may write\n{fenced(DRAFT)}Or not.{marks[1]}{fenced(POLICY)}") == POLICY
+
+    @pytest.mark.parametrize("finish_reason", ["length", "stop"])
+    def test_what_is_never_closed_is_no_answer(self, marks, finish_reason):
+        with pytest.raises(StillThinking, match="ended inside its reasoning, before any code"):
+            extract_policy(f"{marks[0]}We may write\n{fenced(DRAFT)}", finish_reason)
+
+
+def test_every_mark_is_tried():
+    replies = [f"{opening}We{closing}" for opening, closing in MARKS.values()]
+    marks = [mark for marks in REASONING_MARKS for mark in marks]
+    assert [mark for mark in marks if not any(re.search(mark, reply) for reply in replies)] == []
+
+
 @pytest.mark.parametrize("reply", AS_IT_IS.values(), ids=AS_IT_IS)
 def test_the_policy_is_found(reply):
     assert ast.dump(ast.parse(extract_policy(reply))) == ast.dump(ast.parse(POLICY))
@@ -325,9 +378,9 @@ ERRORS = {
         NoCode,
         "no Python code",
     ),
-    "a thought without end": (f"<think>\nI could write\n{fenced(POLICY)}", Truncated, "inside its reasoning"),
-    "a second thought without end": (f"<think>a</think>{fenced(POLICY)}\n<think>Or", Truncated, "inside its reasoning"),
-    "a channel without end": (f"<|channel|>analysis<|message|>{fenced(POLICY)}", Truncated, "inside its reasoning"),
+    "a thought without end": (f"<think>\nI could write\n{fenced(POLICY)}", StillThinking, "inside its reasoning"),
+    "a second thought without end": (f"<think>a</think>{fenced(POLICY)}\n<think>Or", StillThinking, "inside its reasoning"),
+    "a channel without end": (f"<|channel|>analysis<|message|>{fenced(POLICY)}", StillThinking, "inside its reasoning"),
     "a syntax error": (
         fenced("x = 1\ndef policy(obs):\n    return (1\n"),
         BrokenCode,
