@@ -3,12 +3,13 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 # An answer that is given fewer tokens than it might need, and fewer than this, is not worth asking for.
 LEAST_ANSWER = 512
 Message = dict[str, str]
 """``{"role": "system", "user" or "assistant", "content": text}``"""
+BOUNDS = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
 
 
 class ModelError(RuntimeError):
@@ -108,3 +109,21 @@ def count_tokens(backend: Backend | None, text: str) -> int | None:
     """Returns how many tokens a text has for a backend's model; None where it has no ``count_tokens``, or cannot tell."""
     count = getattr(backend, "count_tokens", None)
     return count(text) if count else None
+
+
+def without_bounds(schema: Any) -> Any:
+    """Returns a JSON schema without the bounds of its numbers; those of its integers stay.
+
+    A grammar of a bounded number keeps the model from some of the numbers within (llguidance 1.9.1: from 2e-1 and -0.0). Who
+    asks checks the bounds anyway, because not every server obeys a schema.
+
+    Example:
+        >>> without_bounds({"type": "array", "items": {"type": "number", "minimum": -1, "maximum": 1}})
+        {'type': 'array', 'items': {'type': 'number'}}
+    """
+    if isinstance(schema, list):
+        return [without_bounds(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    left_out = BOUNDS if schema.get("type") == "number" else set()
+    return {name: without_bounds(part) for name, part in schema.items() if name not in left_out}

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from local_llm.models.reply import Message, ModelError, Reply, Sampling, answer_room
+from local_llm.models.reply import Message, ModelError, Reply, Sampling, answer_room, without_bounds
 
 TRANSIENT = {429, 500, 502, 503, 504}
 # What reading an answer that is no JSON ends in.
@@ -95,6 +95,7 @@ class Server:
         common: dict[str, Any] = {"model": self.model, "messages": messages}
         common |= {"temperature": sampling.temperature, "top_p": sampling.top_p}
         common["chat_template_kwargs"] = {"enable_thinking": sampling.thinking > 0}
+        schema = without_bounds(schema)
         if schema is not None:
             common["response_format"] = {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}
         limit, done, at_once, last = "max_tokens", 0, n, None

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from local_llm.models.reply import Message, ModelError, Reply, Sampling, answer_room
+from local_llm.models.reply import Message, ModelError, Reply, Sampling, answer_room, without_bounds
 from local_llm.models.rows import Rows
 
 Quantization = Literal["4bit", "8bit"]
@@ -45,7 +45,8 @@ class TransformersModel:
     Thinking is up to the chat template (``enable_thinking``). When its budget is spent, ``</think>`` is forced if that is a
     token of the model; if not, only thoughts and answer together are bounded.
 
-    A schema is enforced token by token, without thinking, where llguidance is installed; otherwise it is ignored.
+    A schema is enforced token by token, without thinking and but for the bounds of numbers, where llguidance is installed;
+    otherwise it is ignored.
 
     Args:
         model: a name on the Hugging Face Hub, downloaded at first use, a folder, or a .gguf file (its weights are unpacked, so
@@ -215,7 +216,7 @@ class TransformersModel:
         except ImportError:
             return []
         tokenizer = from_tokenizer(self._tokenizer, n_vocab=self._text_config.vocab_size, eos_token=self._ends)
-        grammar = LLMatcher.grammar_from_json_schema(schema, defaults={"whitespace_flexible": False})
+        grammar = LLMatcher.grammar_from_json_schema(without_bounds(schema), defaults={"whitespace_flexible": False})
         matchers = [LLMatcher(tokenizer, grammar) for _ in range(rows)]
 
         def process(input_ids: Any, scores: Any) -> Any:

@@ -66,6 +66,14 @@ def test_entries_are_refused_one_by_one_and_kept_with_the_reason(trajectories, e
     assert '  refused {"episode": 0, "step": 7, "reward": 1.5}: reward must lie in [-1, 1], got 1.5' in out
 
 
+def test_numbers_outside_their_bounds_go_back(trajectories, env, tmp_path):
+    outside = answer("rewards", *(entry(*place, analysis="Bad.", reward=-20) for place in PLACES))
+    table, backend = find(trajectories, env, tmp_path, STATES, ACTIONS, outside, REWARDS, CODE)
+    assert len(table) == 3
+    wrong = "None of your entries can be used: reward must lie in [-1, 1], got -20."
+    assert f"{outside}\n\n# What is wrong with it\n{wrong}" in backend.prompts[3]
+
+
 def test_what_is_wrong_goes_back_and_the_retry_counts(trajectories, env, tmp_path):
     broken = ACTIONS.replace("0.5", "1/2")
     table, backend = find(trajectories, env, tmp_path, STATES[:70] + "CUT", STATES, broken, "No.", ACTIONS, REWARDS, CODE)

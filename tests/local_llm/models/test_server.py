@@ -194,6 +194,17 @@ class TestRequest:
         expected = {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}
         assert posts(server)[0]["response_format"] == expected
 
+    def test_numbers_are_not_bounded_by_a_server_but_by_who_reads_them(self, server, tmp_path):
+        bounded, whole = {"type": "number", "minimum": -1, "maximum": 1}, {"type": "integer", "minimum": 0}
+        properties = {"minimum": bounded, "all": {"type": "array", "items": bounded}, "step": whole}
+        schema = {"type": "object", "properties": properties}
+        list(Recorded(Server(server.url, "tiny"), tmp_path).ask(MESSAGES, 1, Sampling(), schema))
+        number = {"type": "number"}
+        sent = posts(server)[0]["response_format"]["json_schema"]["schema"]
+        assert sent["properties"] == {"minimum": number, "all": {"type": "array", "items": number}, "step": whole}
+        (path,) = tmp_path.glob("reply-*.json")
+        assert json.loads(path.read_text())["request"]["schema"] == schema
+
     def test_max_completion_tokens_where_a_server_asks_for_it(self, server):
         refusal = b"Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
         server.script = [(400, refusal), generous]
