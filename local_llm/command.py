@@ -20,6 +20,7 @@ import gymnasium as gym
 from llmwrappers.making import env_kwargs_of
 from local_llm.models.recorded import Recorded
 from local_llm.models.reply import Backend, Message, ModelError, Reply, Sampling, count_tokens
+from local_llm.reply_text import StillThinking, for_the_user
 from local_llm.training import TrainingFailed
 
 MOST_RETRIES = 2
@@ -168,6 +169,20 @@ def how_to_go_on(args: argparse.Namespace) -> str:
     """Returns what a command that ended early may promise."""
     asks_nothing_twice = args.replay is not None or args.recording == "auto"
     return "; the same command goes on from there" if asks_nothing_twice else ""
+
+
+def why_refused(error: Exception, reply: Reply, sampling: Sampling) -> str:
+    """Returns what is wrong with a reply, for the user: of thinking that the limit cut off, also which options set the limit.
+
+    Example:
+        >>> print(why_refused(StillThinking("..."), Reply("<think>", "length", 9, 700, 1.0), Sampling(max_new_tokens=700)))
+        the model was still thinking when its tokens ended; raise --max-new-tokens (now 700)
+    """
+    if reply.finish_reason != "length" or (reply.text.strip() and not isinstance(error, StillThinking)):
+        return for_the_user(error)
+    budget = f" or --thinking (now {sampling.thinking})" if sampling.thinking else ""
+    limit = f"--max-new-tokens (now {sampling.max_new_tokens})"
+    return f"the model was still thinking when its tokens ended; raise {limit}{budget}"
 
 
 def claim_output(

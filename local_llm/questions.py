@@ -16,12 +16,12 @@ from llmwrappers import PolicyRejected
 from llmwrappers.critical_states.function import CriticalFunction, vet_critical_function
 from llmwrappers.files import sha256
 from local_llm.answers import SEND_JSON, UselessAnswer, action_within, exact_integer, exact_number, extract_answer
-from local_llm.command import MOST_RETRIES, save_text
+from local_llm.command import MOST_RETRIES, save_text, why_refused
 from local_llm.episode_prompts import Case, Episodes, Key
 from local_llm.extract import SEND_CRITICAL, extract_critical
 from local_llm.models.ledger import Metered
 from local_llm.models.reply import Backend, Reply, Sampling
-from local_llm.reply_text import ExtractionError, Truncated, for_the_user, refusal
+from local_llm.reply_text import ExtractionError, Truncated, refusal
 
 # Code that calls more of the agent's steps critical than this has found nothing.
 MOST_CRITICAL = 0.5
@@ -269,7 +269,7 @@ class Finder:
                 return answer
             except (ExtractionError, PolicyRejected) as error:
                 self.exchanges[-1]["refused"] = str(error)
-                print(f"{name}: refused: {for_the_user(error)}", flush=True)
+                print(f"{name}: refused: {why_refused(error, reply, self.sampling)}", flush=True)
                 if retry == MOST_RETRIES:
                     raise
                 asked = retry_prompt(prompt, reply, error)

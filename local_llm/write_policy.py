@@ -46,6 +46,7 @@ from local_llm.command import (
     stop_on_sigterm,
     take_env_kwargs,
     take_sampling,
+    why_refused,
 )
 from local_llm.extract import extract_policy
 from local_llm.feedback import report_text
@@ -54,7 +55,7 @@ from local_llm.models.recorded import write_json
 from local_llm.models.reply import Backend, Message, ModelError, Reply, Sampling
 from local_llm.processes import cores
 from local_llm.render import render_prompt
-from local_llm.reply_text import SEND, ExtractionError, Truncated, for_the_user, refusal
+from local_llm.reply_text import SEND, ExtractionError, Truncated, refusal
 from local_llm.report import write_report
 from local_llm.space_words import without_addresses
 from local_llm.training import TrainingFailed, require_trainable
@@ -102,7 +103,7 @@ class Writer:
                 candidate.source = extract_policy(reply.text, reply.finish_reason)
                 candidate.policy = self._vetted(candidate.source)
             except (ExtractionError, PolicyRejected) as error:
-                candidate.rejected = for_the_user(error)
+                candidate.rejected = why_refused(error, reply, self.sampling)
                 if retry == MOST_RETRIES:
                     break
                 try:

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+from local_llm.models.message import text_of
 from local_llm.models.reply import Message, ModelError, Reply, Sampling, answer_room, without_bounds
 
 TRANSIENT = {429, 500, 502, 503, 504}
@@ -262,12 +263,11 @@ def _warn_of_likeness(base_url: str) -> None:
 
 def _reply(choice: Any) -> tuple[str, str] | None:
     """Returns a choice's text and finish reason; None if it is none."""
-    text, finish_reason = _find(choice, "message", "content"), _find(choice, "finish_reason")
-    if not isinstance(_find(choice, "message"), dict):
+    message, finish_reason = _find(choice, "message"), _find(choice, "finish_reason")
+    if not isinstance(message, dict):
         return None
-    if text is None and isinstance(finish_reason, str):
-        text = ""  # nothing came after its thinking
-    if not isinstance(text, str) or not (text or isinstance(finish_reason, str)):
+    text = text_of(message, finish_reason == "length")
+    if text is None or not (text or isinstance(finish_reason, str)):
         return None
     # JSON can carry half a surrogate pair, which no file can.
     return text.encode(errors="replace").decode(), "length" if finish_reason == "length" else "stop"

@@ -9,9 +9,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from local_llm import write_policy
+from local_llm.answers import extract_answer
+from local_llm.extract import extract_policy
 from local_llm.models.recorded import Recorded
 from local_llm.models.reply import ModelError, PromptTooLong, Sampling
 from local_llm.models.server import EXTRAS, Server
+from local_llm.reply_text import StillThinking
 
 # What llama.cpp's server (xllamacpp 2026.10.11549) answers to every request until its model is loaded.
 LOADING = b'{"error":{"message":"Loading model","type":"unavailable_error","code":503}}'
@@ -259,6 +263,95 @@ class TestRequest:
     def test_half_a_surrogate_pair_becomes_text_that_can_be_written(self, server):
         server.script = [lambda body: completion(choice("a\ud800b"))]
         assert ask(server)[0].text == "a?b"
+
+
+POLICY = "def policy(obs):\n    return [-obs[2]]\n"
+FENCED = f"```python\n{POLICY}```"
+DRAFT = "I could write\n```python\ndef policy(obs):\n    return [0.0]\n```\nbut"
+
+
+def called(*arguments):
+    return [{"type": "function", "function": {"name": "write", "arguments": each}} for each in arguments]
+
+
+def says(message, finish_reason="stop", **tokens):
+    """What a server answers that says this message."""
+    message = {"role": "assistant", **message}
+    return lambda body: completion({"index": 0, "message": message, "finish_reason": finish_reason}, **tokens)
+
+
+class TestMessage:
+    """Servers put an answer into several places of a message, above all that of a model which thinks."""
+
+    @pytest.mark.parametrize("name", ["reasoning_content", "reasoning"], ids=["llama.cpp, older vLLM", "newer vLLM, Ollama"])
+    @pytest.mark.parametrize("empty", [{}, {"content": None}, {"content": ""}, {"content": "\n\n"}, {"content": []}], ids=str)
+    def test_an_answer_that_is_taken_for_reasoning(self, server, name, empty):
+        """As vLLM does with a reasoning parser where the template is asked not to think."""
+        server.script = [says({**empty, name: f"It leans.\n{FENCED}"})]
+        (reply,) = ask(server)
+        assert (extract_policy(reply.text, reply.finish_reason), reply.finish_reason) == (POLICY, "stop")
+
+    @pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
+    def test_beside_an_answer_reasoning_is_none(self, server, name):
+        server.script = [says({"content": FENCED, name: DRAFT, "tool_calls": []})]
+        assert ask(server)[0].text == FENCED
+
+    @pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
+    def test_reasoning_that_is_cut_off_is_no_answer(self, server, name):
+        server.script = [says({"content": None, name: DRAFT}, "length")]
+        (reply,) = ask(server)
+        assert (reply.text, reply.finish_reason) == (f"<think>\n{DRAFT}", "length")
+        with pytest.raises(StillThinking):
+            extract_policy(reply.text, reply.finish_reason)
+
+    def test_the_text_of_parts_is_the_answer(self, server):
+        thoughts = {"type": "thinking", "thinking": [{"type": "text", "text": DRAFT}]}
+        halves = [{"type": "text", "text": half} for half in (FENCED[:20], FENCED[20:])]
+        server.script = [says({"content": [thoughts, *halves, {"type": "image_url"}, "?"]})]
+        assert ask(server)[0].text == FENCED
+
+    def test_parts_that_only_think(self, server):
+        """As Mistral sends them."""
+        thoughts = {"type": "thinking", "thinking": [{"type": "text", "text": FENCED}]}
+        server.script = [says({"content": [thoughts]}), says({"content": [thoughts]}, "length")]
+        assert [reply.text for reply in ask(server, 2)] == [FENCED, f"<think>\n{FENCED}"]
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            [json.dumps({"code": POLICY})],
+            [json.dumps({"path": "policy.py", "source": POLICY})],
+            [{"code": POLICY}],
+            [POLICY],
+            [json.dumps({"command": "ls"}), json.dumps({"code": POLICY})],
+        ],
+        ids=["code", "source", "no string", "the code itself", "several"],
+    )
+    def test_the_code_may_be_what_a_tool_is_called_with(self, server, arguments):
+        server.script = [says({"content": None, "reasoning_content": DRAFT, "tool_calls": called(*arguments)}, "tool_calls")]
+        (reply,) = ask(server)
+        assert extract_policy(reply.text, reply.finish_reason) == POLICY
+
+    def test_the_json_too(self, server):
+        server.script = [says({"content": "", "tool_calls": called('{"rewards": [{"episode": 0}]}')}, "tool_calls")]
+        (reply,) = ask(server)
+        assert extract_answer(reply.text, reply.finish_reason, "rewards").entries == [{"episode": 0}]
+
+    @pytest.mark.parametrize("calls", ["no list", [3], [{"function": "policy"}], called(None), called([1])], ids=str)
+    def test_calls_of_another_form_are_passed_over(self, server, calls):
+        server.script = [says({"content": None, "tool_calls": calls, "reasoning": FENCED})]
+        assert ask(server)[0].text == FENCED
+
+    @pytest.mark.parametrize("thoughts", [{"reasoning_content": DRAFT}, {}], ids=["shown", "hidden"])
+    def test_a_command_says_that_the_limit_cut_off_the_thinking(self, server, tmp_path, monkeypatch, capsys, thoughts):
+        monkeypatch.chdir(tmp_path)
+        server.script = [says({"content": None, **thoughts}, "length", prompt_tokens=2000)]
+        command = ["--env-id", "Pendulum-v1", "--server", server.url, "--select", "probe", "--candidates", "1"]
+        assert write_policy.main([*command, "--max-new-tokens", "700", "--recording", "off"]) == 1
+        said = "candidate 1: the model was still thinking when its tokens ended; raise --max-new-tokens (now 700)\n"
+        assert said in capsys.readouterr().out
+        brief = "reason more briefly" if thoughts else "be briefer"
+        assert brief in posts(server)[-1]["messages"][0]["content"]
 
 
 class TestKey:
