@@ -102,6 +102,7 @@ _REASONING = re.compile(
     ),
     re.M | re.I,
 )
+_OPEN_AT_END = re.compile(rf"(?:{'|'.join(opening for opening, _ in REASONING_MARKS)})(?:<\|message\|>)?\s*\Z")
 _NEXT_TURN = re.compile(r"<\|(?:im_start|start_header_id|start)\|>user|<start_of_turn>user|<[|\uff5c]user[|\uff5c]>", re.I)
 _SPECIAL_TOKEN = re.compile(
     r"<[|\uff5c][\w\u2581/]{1,40}[|\uff5c]?>|<[\w/]{1,40}\|>|</s>|\[/?INST\]|^<(?:s|bos)>|<(?:eos|pad|end_of_turn)>[ \t]*$",
@@ -110,6 +111,17 @@ _SPECIAL_TOKEN = re.compile(
 _ZERO_WIDTH = "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
 _FENCE = re.compile(rf"[\s>*+\-\d.){_ZERO_WIDTH}]*(?P<fence>`{{3,}}|~{{3,}})(?P<tag>[^`]*)$|.*[^`]```(?:python3?|py)\s*$", re.I)
 LIKE_CODE = re.compile(r"\bdef[ \t]+\w+[ \t]*\(|\blambda\b|\bimport\b|^[ \t]*class[ \t]+\w+[ \t]*[:(]", re.M)
+
+
+def opened_by(prompt: str) -> str:
+    """Returns what a prompt ends with that opens the reply's reasoning, if its chat template does that.
+
+    Example:
+        >>> opened_by("<|User|>Write policy(obs).<|Assistant|><think>\\n"), opened_by("<think>\\n\\n</think>\\n\\n")
+        ('<think>\\n', '')
+    """
+    mark = _OPEN_AT_END.search(prompt)
+    return mark[0] if mark else ""
 
 
 def answer_of(reply: str, what: str = "code", send: str = SEND) -> str:

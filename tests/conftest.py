@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # small networks; set before torch is imported
@@ -312,7 +313,7 @@ CHAT_TEMPLATE = """\
 {% endif %}{% endif %}"""
 
 
-def train_tiny_model(folder: Path, lessons: dict[str, list[str]], thinking: bool = False) -> Path:
+def train_tiny_model(folder: Path, lessons: dict[str, list[str]], thinking: bool = False, special: Sequence[str] = ()) -> Path:
     """Saves a tiny model that answers each prompt with one of its replies, all equally likely; seconds for short texts."""
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -323,7 +324,7 @@ def train_tiny_model(folder: Path, lessons: dict[str, list[str]], thinking: bool
     bpe.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=1000,
-        special_tokens=["<|pad|>", "<|im_start|>", "<|im_end|>"],
+        special_tokens=["<|pad|>", "<|im_start|>", "<|im_end|>", *special],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )

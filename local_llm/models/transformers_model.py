@@ -14,6 +14,7 @@ import numpy as np
 
 from local_llm.models.reply import Message, ModelError, Reply, Sampling, answer_room, without_bounds
 from local_llm.models.rows import Rows
+from local_llm.reply_text import opened_by
 
 Quantization = Literal["4bit", "8bit"]
 # Gigabytes of memory, model, quantization: the first row that fits is the default, one for GPUs or else one for the CPU, where
@@ -30,6 +31,8 @@ CPU_MODELS: list[tuple[int, str, Quantization | None]] = [
 ]
 # The limit of a container, as Linux tells it with control groups of version 2 and of version 1.
 CONTAINER_MEMORY = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+# Tokens at the end of a prompt among which a chat template may open the reasoning.
+END_OF_PROMPT = 16
 MOST_PROBABLE = {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
 OUT_OF_MEMORY = re.compile("out of memory|not enough memory|can't allocate memory|enough GPU RAM", re.IGNORECASE)
 LESS_MEMORY = "take a smaller model, --quantization 4bit, or fewer and shorter candidates"
@@ -42,8 +45,9 @@ class TransformersModel:
     replies on the same machine and batch only: record them (``Recorded``) to have them again. Code that comes with a model is
     never run.
 
-    Thinking is up to the chat template (``enable_thinking``). When its budget is spent, ``</think>`` is forced if that is a
-    token of the model; if not, only thoughts and answer together are bounded.
+    Thinking is up to the chat template (``enable_thinking``); if it opens the reasoning itself, its mark begins the reply. When
+    the budget for thinking is spent, ``</think>`` is forced if that is a token of the model; if not, only thoughts and answer
+    together are bounded.
 
     A schema is enforced token by token, without thinking and but for the bounds of numbers, where llguidance is installed;
     otherwise it is ignored.
@@ -145,6 +149,8 @@ class TransformersModel:
         processors = [self._end_of_thinking(prompt_tokens + thinking)] if thinking else []
         if schema is not None:
             processors = self._within(schema, rows, prompt_tokens)
+        is_free = schema is None or not processors
+        opening = opened_by(self._decode(inputs["input_ids"][0, -END_OF_PROMPT:])) if is_free else ""
         batch = Rows(rows, prompt_tokens, self._ends)
         inputs = self._read(inputs, rows)
         _libraries()[0].manual_seed(sampling.seed_for(index))
@@ -160,10 +166,8 @@ class TransformersModel:
         )
         for ids, seconds in batch.drawn(generate):
             is_whole = ids[-1] in self._ends
-            # Where <think> and </think> are special tokens, they must stay, to tell thoughts from answer.
-            settings = {"skip_special_tokens": not thinking, "clean_up_tokenization_spaces": False}
-            text = self._tokenizer.decode(ids[:-1] if is_whole else ids, **settings)
-            yield Reply(text, "stop" if is_whole else "length", prompt_tokens, len(ids), seconds)
+            text = self._decode(ids[:-1] if is_whole else ids)
+            yield Reply(opening + text, "stop" if is_whole else "length", prompt_tokens, len(ids), seconds)
 
     def _read(self, inputs: dict[str, Any], rows: int) -> dict[str, Any]:
         """Returns the inputs of so many rows alike, all but whose last token the model has read, once for all of them."""
@@ -193,6 +197,10 @@ class TransformersModel:
         else:
             tokens = self._tokenizer("\n\n".join(message["content"] for message in messages), return_tensors="pt")
         return {name: tokens[name].to(self._model.device) for name in ("input_ids", "attention_mask")}
+
+    def _decode(self, ids: Any) -> str:
+        # What tells thoughts from answer may be special tokens.
+        return self._tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
 
     def _end_of_thinking(self, length: int) -> Callable:
         """Returns a logits processor that forces </think> where thoughts are still open at this length."""

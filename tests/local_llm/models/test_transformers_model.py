@@ -12,10 +12,12 @@ import torch
 import transformers
 from huggingface_hub import constants
 
+from local_llm.extract import extract_policy
 from local_llm.models import transformers_model
 from local_llm.models.recorded import Recorded
 from local_llm.models.reply import ModelError, PromptTooLong, Sampling
 from local_llm.models.transformers_model import CPU_MODELS, GPU_MODELS, TransformersModel, default_model
+from local_llm.reply_text import StillThinking
 
 PROMPT = "Write a policy for Pendulum."
 POLICY = "```python\nimport numpy as np\n\ndef policy(obs):\n    return np.array([{}])\n```"
@@ -191,6 +193,33 @@ class TestThinking:
     def test_a_model_that_does_not_think_is_left_alone(self, model):
         (reply,) = model.ask(MESSAGES, 1, Sampling(max_new_tokens=50, thinking=6))
         assert "</think>" not in reply.text
+
+    @pytest.fixture
+    def opening(self, folder, tmp_path):
+        """A model whose template opens the reasoning, whatever it is asked for, as DeepSeek's does."""
+        opening = shutil.copytree(folder, tmp_path / "opening")
+        template = (opening / "chat_template.jinja").read_text()
+        (opening / "chat_template.jinja").write_text(template.replace("<think>\n\n</think>\n\n", "<think>\n"))
+        return TransformersModel(str(opening))
+
+    @pytest.mark.parametrize("limit", [10, 200])
+    def test_what_the_template_opens_is_part_of_the_reply(self, opening, limit):
+        for reply in opening.ask(MESSAGES, 2, Sampling(max_new_tokens=limit)):
+            assert reply.text.startswith("<think>\n")
+            with pytest.raises(StillThinking):
+                extract_policy(reply.text, reply.finish_reason)
+
+    def test_but_not_of_one_that_is_held_to_a_schema(self, opening):
+        pytest.importorskip("llguidance")
+        schema = {"type": "object", "properties": {}, "additionalProperties": False}
+        assert texts(opening, schema=schema) == ["{}"] * 4
+
+    def test_marks_that_are_special_tokens_stay(self, tiny_model, tmp_path):
+        """As those of gpt-oss, whose template has no switch for thinking."""
+        thoughts = "<|channel|>analysis<|message|>Left?<|end|><|channel|>final<|message|>Left."
+        folder = tiny_model(tmp_path, {PROMPT: [thoughts]}, special=["<|channel|>", "<|message|>", "<|end|>"])
+        (reply,) = TransformersModel(str(folder)).ask(MESSAGES, 1, SAMPLING)
+        assert (reply.text, reply.finish_reason) == (thoughts, "stop")
 
     def test_without_a_budget_the_template_is_asked_not_to_think(self, thinker):
         asked, unasked = (thinker._encode(MESSAGES, thinking)["input_ids"][0] for thinking in (True, False))
