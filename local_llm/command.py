@@ -133,9 +133,9 @@ def make_backend(args: argparse.Namespace) -> Backend:
         from local_llm.models.transformers_model import TransformersModel, default_model
 
         if not args.model:
-            print("looking for the model that suits this machine's memory", flush=True)
+            print("looking for the model that suits this machine's memory", file=sys.stderr, flush=True)
         model, quantization = (args.model, args.quantization) if args.model else default_model()
-        print(f"loading {model}{f' ({quantization})' if quantization else ''}", flush=True)
+        print(f"loading {model}{f' ({quantization})' if quantization else ''}", file=sys.stderr, flush=True)
         backend = TransformersModel(model, args.revision, quantization=args.quantization or quantization)
     return Recorded(backend, args.recordings, args.recording)
 
@@ -221,12 +221,16 @@ def claim_output(
 class Overwriting:
     """Asks a backend; with the first reply, and not before, what an earlier run left in the output folder is deleted.
 
-    The replies among it are recorded, or shipped (see ``claim_output``); the rest is made from them.
+    The replies among it are recorded, or shipped (see ``claim_output``); the rest is made from them. The first line that a
+    command prints says so where replies are read from a recording.
     """
 
     def __init__(self, backend: Backend, folder: Path, prompt: str = "prompt.txt") -> None:
         self.backend, self.model, self.revision = backend, backend.model, backend.revision
         self.old = {path for pattern in MADE for path in folder.glob(pattern)} - {folder / prompt}
+        self.is_said = False
+        if isinstance(backend, Recorded) and backend.mode == "replay":
+            self._say(backend, "no model is asked")
 
     def ask(
         self, messages: list[Message], n: int, sampling: Sampling, schema: dict | None = None, first: int = 0
@@ -235,11 +239,18 @@ class Overwriting:
         for reply in self.backend.ask(messages, n, sampling, schema, first):
             while self.old:
                 self.old.pop().unlink(missing_ok=True)
+            if reply.replayed and isinstance(self.backend, Recorded):
+                self._say(self.backend, "only what is missing is asked for (--recording record asks anew)")
             yield reply
 
     def count_tokens(self, text: str) -> int | None:
         """Returns the backend's count."""
         return count_tokens(self.backend, text)
+
+    def _say(self, recorded: Recorded, what: str) -> None:
+        if not self.is_said:
+            self.is_said = True
+            print(f"replies are read from the recordings in {recorded.name} (model: {recorded.model}); {what}", flush=True)
 
 
 def save_text(path: Path, text: str) -> None:

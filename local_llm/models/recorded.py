@@ -18,7 +18,10 @@ from llmwrappers.files import write_atomically
 from local_llm.models.reply import Backend, Message, ModelError, Reply, Sampling, count_tokens
 
 Request = dict[str, Any]
-"""What identifies a reply: model, revision, messages, sampling, schema and its index; no URL and no key."""
+"""What identifies a reply: model, revision, messages, sampling, schema and its index; no URL and no key.
+
+Where a server tells something of the weights behind the model's name, that too, as ``weights``.
+"""
 PACKAGES = Path(__file__).resolve().parents[2]
 REQUEST = {"model", "revision", "messages", "sampling", "schema", "index"}
 # What reading a file that anybody may have written can end in.
@@ -30,7 +33,8 @@ class Recorded:
     """Answers from a folder of recorded replies; asks ``backend`` for the others and records them as they arrive.
 
     ======  ====================================================================================================
-    auto    a reply that is there, for exactly this request, is read; the others are asked for: nothing twice
+    auto    a reply that is there, for exactly this request, is read; the others are asked for: nothing twice; a reply
+            that was recorded without ``weights`` fits any
     record  everything is asked for and recorded, over what was recorded before
     replay  nothing is asked; messages and schema must agree, and the model where a backend is given; replies
             drawn with the sampling asked for come first, those of one series together
@@ -77,6 +81,7 @@ class Recorded:
             self._load()
         self.model = backend.model if backend else ", ".join(self._models()) or "none"
         self.revision = backend.revision if backend else None
+        self.weights: dict[str, Any] | None = getattr(backend, "weights", None) if self.mode != "off" else None
 
     def ask(
         self, messages: list[Message], n: int, sampling: Sampling, schema: dict | None = None, first: int = 0
@@ -87,18 +92,18 @@ class Recorded:
             ModelError: too little is recorded to replay, or the backend's
         """
         common = {"messages": messages, "sampling": asdict(sampling), "schema": schema}
-        common |= {"model": self.model, "revision": self.revision}
+        common |= self._asked_model()
         requests = [{**common, "index": index} for index in range(first, first + n)]
         if self.backend is None or self.mode == "replay":
             yield from self._replay(common, first, first + n)
             return
         while requests:
-            if recorded := self._replies.get(_key(requests[0])):
-                yield recorded[1]
+            if recorded := self._recorded(requests[0]):
+                yield recorded
                 del requests[0]
                 continue
             # Missing replies that follow each other are asked for together.
-            count = next((i for i, request in enumerate(requests) if _key(request) in self._replies), len(requests))
+            count = next((i for i, request in enumerate(requests) if self._recorded(request)), len(requests))
             missing, requests = requests[:count], requests[count:]
             replies = self.backend.ask(messages, count, sampling, schema, missing[0]["index"])
             for request, reply in zip(missing, replies, strict=True):
@@ -124,7 +129,7 @@ class Recorded:
 
         Prompts are made to a measure of tokens: a replay must come to the same measure.
         """
-        facts = {"model": self.model, "revision": self.revision, "text_sha256": hashlib.sha256(text.encode()).hexdigest()}
+        facts = {**self._asked_model(), "text_sha256": hashlib.sha256(text.encode()).hexdigest()}
         path = self.folder / f"tokens-{_key(facts)[:16]}.json"
         if self.backend is None or self.mode == "replay":
             # That of the model whose replies these are; of several, that of the run that was last.
@@ -143,6 +148,16 @@ class Recorded:
     def texts(self) -> set[str]:
         """Returns the texts of all replies that can be read back."""
         return {reply.text for _, reply in self._replies.values()}
+
+    def _asked_model(self) -> dict[str, Any]:
+        weights = {"weights": self.weights} if self.weights else {}
+        return {"model": self.model, "revision": self.revision, **weights}
+
+    def _recorded(self, request: Request) -> Reply | None:
+        """Returns the recorded reply to a request, or to the same one from before weights were recorded."""
+        older = {name: value for name, value in request.items() if name != "weights"}
+        _, reply = self._replies.get(_key(request)) or self._replies.get(_key(older)) or (None, None)
+        return reply
 
     def _record(self, request: Request, reply: Reply) -> None:
         loaded = {name: sys.modules.get(name) for name in ("torch", "transformers", "huggingface_hub")}
@@ -163,10 +178,12 @@ class Recorded:
         """Returns the recorded replies that fit; raises if there are too few."""
         names = ("model", "revision") if self.backend else ()
         recorded = [pair for pair in self._replies.values() if all(pair[0][name] == asked[name] for name in names)]
+        if self.backend:
+            recorded = [pair for pair in recorded if pair[0].get("weights") in (None, self.weights)]
         fitting = [pair for pair in recorded if all(pair[0][name] == asked[name] for name in ("messages", "schema"))]
 
         def rank(pair: tuple[Request, Reply]) -> tuple[bool, str, int]:
-            series = json.dumps([pair[0][name] for name in ("model", "revision", "sampling")], sort_keys=True)
+            series = json.dumps([pair[0].get(name) for name in ("model", "revision", "weights", "sampling")], sort_keys=True)
             return pair[0]["sampling"] != asked["sampling"], series, pair[0]["index"]
 
         if len(fitting) >= stop:
@@ -239,7 +256,8 @@ def _read_recording(path: Path) -> tuple[Request, Reply]:
     texts = [text for message in request["messages"] for text in (message["role"], message["content"])]
     counts = (reply.prompt_tokens, reply.reply_tokens)
     if not (
-        set(request) == REQUEST
+        set(request) - {"weights"} == REQUEST
+        and isinstance(request.get("weights"), dict | None)
         and all(isinstance(text, str) for text in (request["model"], reply.text, *texts))
         and all(count is None or isinstance(count, int) for count in counts)
         and reply.finish_reason in ("stop", "length")

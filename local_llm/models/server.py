@@ -150,13 +150,39 @@ class Server:
         return count or None
 
     @functools.cached_property
+    def weights(self) -> dict[str, Any] | None:
+        """Returns what the server tells of the weights that it serves under the model's name; None if it tells nothing.
+
+        It is what stays as it is on another port and after a restart: their folder or name (vLLM), their file, number and size
+        in bytes (llama.cpp), their hash (Ollama).
+        """
+        told = {"root": _find(self._listed, "root"), "model_path": _find(self._props, "model_path")}
+        told |= {name: _find(self._listed, "meta", name) for name in ("n_params", "size")}
+        kinds = {"root": str, "model_path": str, "n_params": int, "size": int}
+        told = {name: value for name, value in told.items() if value and isinstance(value, kinds[name])}
+        if told:
+            return told
+        names, models = (self.model, f"{self.model}:latest"), _list(_find(self._json("/api/tags"), "models"))
+        digest = next((_find(model, "digest") for model in models if _find(model, "name") in names), None)
+        return {"digest": digest} if digest and isinstance(digest, str) else None
+
+    @functools.cached_property
     def _context(self) -> int | None:
         """Returns how many tokens the server takes, prompt and answer together; None if it does not say."""
-        listed = _find(self._json("/v1/models"), "data")
-        listed = [model for model in listed if _find(model, "id") == self.model] if isinstance(listed, list) else []
-        found = [_find(model, *path) for model in listed for path in (("max_model_len",), ("meta", "n_ctx_train"))]
-        found.append(_find(self._json("/props"), "default_generation_settings", "n_ctx"))
+        found = [_find(self._listed, *path) for path in (("max_model_len",), ("meta", "n_ctx_train"))]
+        found.append(_find(self._props, "default_generation_settings", "n_ctx"))
         return min((count for count in found if isinstance(count, int) and count > 0), default=None)
+
+    @functools.cached_property
+    def _listed(self) -> Any:
+        """Returns what the list of models says of the model; llama.cpp serves its only one under any name."""
+        models = _list(_find(self._json("/v1/models"), "data"))
+        named = [model for model in models if _find(model, "id") == self.model]
+        return next(iter(named or models[: len(models) == 1]), None)
+
+    @functools.cached_property
+    def _props(self) -> Any:
+        return self._json("/props")
 
     def _json(self, path: str, body: Any = None) -> Any:
         """Returns what the server says beside its OpenAI-compatible addresses; None if it says nothing there."""
@@ -168,7 +194,7 @@ class Server:
     def _read(self, completion: Any) -> tuple[list[tuple[str, str]], Any]:
         """Returns the texts of a completion with their finish reasons, and its count of tokens."""
         choices, usage = _find(completion, "choices"), _find(completion, "usage") or {}
-        read = [reply for reply in map(_reply, choices if isinstance(choices, list) else []) if reply]
+        read = [reply for reply in map(_reply, _list(choices)) if reply]
         if not read or not isinstance(usage, dict):
             raise self._nonsense(f"no reply ({str(completion)[:EXCERPT]})")
         # Where all are empty, as of a model that only thinks, one more of the same request would be, too.
@@ -218,7 +244,7 @@ class Server:
             listed = _find(json.loads(self._send(url, None, min(self.timeout, 30))), "data")
         except (ModelError, *NO_JSON) as error:
             raise ModelError(f"cannot list the models at {url}, and none is named: {error}") from error
-        names = [str(_find(model, "id")) for model in listed] if isinstance(listed, list) else []
+        names = [str(_find(model, "id")) for model in _list(listed)]
         if len(names) != 1:
             raise ModelError(f"{self.base_url} has {len(names)} models, name one of them: {', '.join(names)}")
         return names[0]
@@ -242,6 +268,10 @@ def _find(value: Any, *names: str) -> Any:
     for name in names:
         value = value.get(name) if isinstance(value, dict) else None
     return value
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _warn_of_a_cut(prompt_tokens: Any, least: int, base_url: str) -> None:

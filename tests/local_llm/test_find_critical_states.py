@@ -208,7 +208,10 @@ class TestReplay:
     def test_replay_alone_rebuilds_all_that_is_shipped(self, folder, tmp_path, monkeypatch, capsys):
         monkeypatch.setattr(command, "SHIPPED", folder.parent)
         shutil.copytree(folder, folder.with_name("Another-v1"))
+        capsys.readouterr()
         assert main(["--replay", "--env-id", "Pendulum-v1"]) == 0
+        first = f"replies are read from the recordings in {folder} (model: scripted); no model is asked\n"
+        assert capsys.readouterr().out.startswith(first)
         self.same(folder, tmp_path / "tables" / "Pendulum-v1")
         assert not (tmp_path / "tables" / "Another-v1").exists()
         assert main(["--replay"]) == 0

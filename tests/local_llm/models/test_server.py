@@ -74,6 +74,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         told = {"/v1/models": {"data": [{"id": name, **self.server.facts} for name in self.server.models]}}
         told |= {"/props": self.server.props} if self.server.props else {}
+        told |= {"/api/tags": self.server.tags} if self.server.tags else {}
         self.answer(200 if self.path in told else 404, json.dumps(told.get(self.path)).encode())
 
     def do_POST(self):
@@ -106,16 +107,30 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def server():
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.seen, server.models, server.script, server.over = [], ["tiny"], [generous], threading.Event()
-    server.facts, server.props, server.tokenizes, server.loading = {}, None, False, 0
-    server.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    yield server
-    server.over.set()
-    server.shutdown()
-    server.server_close()
+def start():
+    """Starts servers, each on a port of its own."""
+    servers = []
+
+    def start(**facts):
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        server.seen, server.models, server.script, server.over = [], ["tiny"], [generous], threading.Event()
+        server.facts, server.props, server.tags, server.tokenizes, server.loading = {}, None, None, False, 0
+        vars(server).update(facts)
+        server.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        servers.append(server)
+        return server
+
+    yield start
+    for server in servers:
+        server.over.set()
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture
+def server(start):
+    return start()
 
 
 def ask(server, n=1, sampling=None, schema=None, **settings):
@@ -399,6 +414,116 @@ class TestModelName:
     def test_no_url(self):
         with pytest.raises(ModelError, match="starts with http"):
             Server("localhost:11434", "tiny")
+
+
+def of_vllm(root):
+    return {"facts": {"owned_by": "vllm", "created": time.time_ns(), "root": root, "max_model_len": 32768}}
+
+
+def of_llama_cpp(path, n_params=8190735360):
+    meta = {"n_vocab": 151936, "n_ctx_train": 40960, "n_embd": 4096, "n_params": n_params, "size": 4991010816}
+    props = {"model_path": path, "default_generation_settings": {"n_ctx": 32768}}
+    return {"facts": {"owned_by": "llamacpp", "created": time.time_ns(), "meta": meta}, "props": props}
+
+
+def of_ollama(digest, name="tiny:latest"):
+    return {
+        "facts": {"owned_by": "library"},
+        "tags": {"models": [{"name": "x", "digest": "0"}, {"name": name, "digest": digest}]},
+    }
+
+
+class TestWeights:
+    """Servers may serve different weights under one name, "default" say; what they tell of them tells them apart."""
+
+    OTHERS = (
+        (of_vllm("Qwen/Qwen3-8B"), of_vllm("/models/qwen3-8b-tuned")),
+        (of_llama_cpp("/models/a.gguf"), of_llama_cpp("/models/b.gguf")),
+        (of_llama_cpp("/models/a.gguf"), of_llama_cpp("/models/a.gguf", n_params=751632384)),
+        (of_ollama("3f1e"), of_ollama("92c4")),
+    )
+
+    @staticmethod
+    def replayed(server, folder, name="tiny"):
+        """Whether a reply is read that was recorded before, and its text."""
+        (reply,) = Recorded(Server(server.url, name), folder).ask(MESSAGES, 1, Sampling(seed=3))
+        return reply.replayed, reply.text
+
+    @pytest.mark.parametrize(("one", "other"), OTHERS, ids=["vLLM", "llama.cpp, file", "llama.cpp, size", "Ollama"])
+    def test_recordings_of_other_weights_are_others(self, start, tmp_path, one, other):
+        first, second = start(**one), start(**other, script=[lambda body: completion(choice("of others"))])
+        for _ in range(2):
+            assert self.replayed(first, tmp_path)[1] == "seed 3000, 0"
+            assert self.replayed(second, tmp_path)[1] == "of others"
+        assert [len(posts(server)) for server in (first, second)] == [1, 1]
+
+    @pytest.mark.parametrize(("one", "_"), OTHERS[1:], ids=["llama.cpp, file", "llama.cpp, size", "Ollama"])
+    def test_the_same_weights_on_another_port_later_are_the_same(self, start, tmp_path, one, _):
+        first = start(**one)
+        again = start(**one)
+        again.facts = {**again.facts, "created": 1}
+        assert [self.replayed(server, tmp_path)[0] for server in (first, again)] == [False, True]
+        assert len(list(tmp_path.iterdir())) == 1
+
+    def test_a_server_with_one_model_serves_it_under_any_name(self, start):
+        """As llama.cpp does."""
+        server = start(**of_llama_cpp("/models/a.gguf"))
+        expected = {"model_path": "/models/a.gguf", "n_params": 8190735360, "size": 4991010816}
+        assert [Server(server.url, name).weights for name in ("default", "tiny")] == [expected] * 2
+        server.models = ["a", "b"]
+        assert Server(server.url, "default").weights == {"model_path": "/models/a.gguf"}
+
+    @pytest.mark.parametrize(
+        "facts",
+        [
+            {},
+            {"facts": {"root": 3, "meta": "none"}, "props": {"model_path": ["x"]}, "tags": {"models": 3}},
+            {"facts": {"meta": {"n_params": "many"}}, "tags": {"models": [{"name": "tiny"}, {"name": "other", "digest": "1"}]}},
+            of_ollama(""),
+        ],
+        ids=str,
+    )
+    def test_of_a_server_that_tells_nothing_the_name_counts(self, start, tmp_path, facts):
+        server = start(**facts)
+        assert Server(server.url, "tiny").weights is None
+        assert [self.replayed(server, tmp_path)[0] for _ in range(2)] == [False, True]
+        (path,) = tmp_path.iterdir()
+        assert "weights" not in json.loads(path.read_text())["request"]
+
+    def test_a_recording_from_before_weights_were_recorded_is_read(self, start, server, tmp_path):
+        self.replayed(server, tmp_path)
+        assert self.replayed(start(**of_vllm("Qwen/Qwen3-8B")), tmp_path) == (True, "seed 3000, 0")
+
+    def test_without_a_server_all_replay(self, start, tmp_path):
+        one, other = (start(**of_vllm(root)) for root in ("a", "b"))
+        for server in (one, other):
+            self.replayed(server, tmp_path)
+        replies = Recorded(None, tmp_path).ask(MESSAGES, 2, Sampling(seed=3))
+        assert [reply.replayed for reply in replies] == [True, True]
+
+
+class TestReplay:
+    def test_a_command_that_reads_recorded_replies_says_so_first(self, start, tmp_path, monkeypatch, capsys):
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "prompt.txt").write_text("Write policy(obs).")
+        server = start(script=[says({"content": FENCED})])
+        options = ["--env-id", "Pendulum-v1", "--prompt", "prompt.txt", "--select", "probe", "--episodes", "2"]
+        asks = ["--server", server.url, "--recordings", "recordings", "--temperature", "0"]
+        first_lines = []
+        for more in (
+            [*asks, "--candidates", "1"],
+            [*asks, "--candidates", "1"],
+            [*asks, "--candidates", "2"],
+            [*asks, "--candidates", "2", "--recording", "record"],
+            ["--replay", "recordings", "--candidates", "2"],
+        ):
+            assert write_policy.main([*options, *more]) == 0
+            first_lines.append(capsys.readouterr().out.splitlines()[0])
+        asked = "candidate 1: checked and probed"
+        recorded = "replies are read from the recordings in recordings (model: tiny)"
+        anew = f"{recorded}; only what is missing is asked for (--recording record asks anew)"
+        assert first_lines == [asked, anew, anew, asked, f"{recorded}; no model is asked"]
+        assert len(posts(server)) == 4
 
 
 LLAMA_CPP = {"facts": {"meta": {"n_ctx_train": 8192}}, "props": {"default_generation_settings": {"n_ctx": 4096}}}
