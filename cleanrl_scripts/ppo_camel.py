@@ -23,7 +23,7 @@ from gymnasium.spaces import Box
 
 from cleanrl_scripts.common.actor_critic import ActorCritic
 from cleanrl_scripts.common.adam import Adam
-from cleanrl_scripts.common.arguments import check_env_id, check_ranges, parse, resumed_args
+from cleanrl_scripts.common.arguments import RunArgs, check_env_id, check_ranges, parse, resumed_args
 from cleanrl_scripts.common.compilation import compiled
 from cleanrl_scripts.common.distributions import approx_kl
 from cleanrl_scripts.common.environments import make_flat_env, note_endless_episodes
@@ -46,13 +46,7 @@ from llmwrappers.priors.dagger import DAgger
 
 
 @dataclass
-class Args(PriorArgs):
-    exp_name: str = "ppo_camel"
-    """the name of this experiment"""
-    prior: str = "auto"
-    """auto: all the candidates shipped for env_id audition | auto:FOLDER: those in a folder | shipped (its default) | none |
-    random | a shipped prior's name | FILE.py | trusted:FILE.py | FOLDER | expert:MODEL.pt, or agent.pt of a PPO script"""
-
+class Hyperparameters(PriorArgs):
     # Behaviour cloning
     clone_steps: int = 20_000
     """steps until the agent is a copy of its prior, those of the audition included"""
@@ -70,6 +64,8 @@ class Args(PriorArgs):
     """steps over which the copy's learning rate rises from 0: its first steps away from the prior are small"""
 
     # PPO
+    network_hidden: tuple[int, ...] = (64, 64)
+    """widths of the hidden layers, not of networks for images"""
     learning_rate: float = 3e-4
     """the learning rate of the optimizer"""
     num_envs: int = 1
@@ -100,6 +96,20 @@ class Args(PriorArgs):
     """the maximum norm for the gradient clipping"""
     target_kl: float | None = None
     """the target KL divergence threshold"""
+
+
+@dataclass
+class Args(RunArgs, Hyperparameters):  # in --help the first base comes last
+    """PPO that begins as its prior. Options: what people set most; prior, copy and PPO; how a run is kept.
+
+    Example: python cleanrl_scripts/ppo_camel.py --env-id Walker2d-v4 --total-timesteps 200000 --seed 2
+    """
+
+    exp_name: str = "ppo_camel"
+    """the name of this experiment"""
+    prior: str = "auto"
+    """auto: all the candidates shipped for env_id audition | auto:FOLDER: those in a folder | shipped (its default) | none |
+    random | a shipped prior's name | FILE.py | trusted:FILE.py | FOLDER | expert:MODEL.pt, or agent.pt of a PPO script"""
 
 
 RANGES = {

@@ -25,7 +25,7 @@ import torch
 from cleanrl_scripts.common.actor_critic import ActorCritic
 from cleanrl_scripts.common.adam import Adam
 from cleanrl_scripts.common.agent_evaluation import evaluate_agent, in_words
-from cleanrl_scripts.common.arguments import check_env_id, check_ranges, parse, resumed_args
+from cleanrl_scripts.common.arguments import RunArgs, check_env_id, check_ranges, parse, resumed_args
 from cleanrl_scripts.common.compilation import compiled
 from cleanrl_scripts.common.critical_state_sources import (
     SOURCE_RANGES,
@@ -55,14 +55,7 @@ from llmwrappers.files import write_atomically
 
 
 @dataclass
-class Args(SourceArgs):
-    exp_name: str = "ppo_ultra"
-    """the name of this experiment"""
-    env_id: str = "Hopper-v4"
-    """the id of the environment; ALE/Pong-v5 stands for its object state, llmwrappers/PongGrid-v0 is its 80x80 grid; both have
-    defaults of their own"""
-    trajectory_episodes: int = 10
-    """episodes of the final agent to save beside it, acting as it does while it learns"""
+class Hyperparameters(SourceArgs):
     alpha: float = 0.1
     """weight of the LLM's reward, and of the novelty bonus (0.5 in Pong)"""
     shaping: Literal["paper", "potential"] = "potential"
@@ -74,10 +67,10 @@ class Args(SourceArgs):
     """weight of the log-likelihood of the LLM's actions, played or not, at first. 0: not imitated. Only for a, ra and random"""
     imitation_fraction: float = 0.7
     """the fraction of total_timesteps in which that weight falls to 0; then the agent goes on alone"""
-    patience_steps: int = 20_000
-    """steps of an environment after which critical states that never occurred are an error"""
 
     # PPO
+    network_hidden: tuple[int, ...] = (64, 64)
+    """widths of the hidden layers, not of networks for images"""
     learning_rate: float = 3e-4
     """the learning rate of the optimizer"""
     num_envs: int = 1
@@ -110,8 +103,22 @@ class Args(SourceArgs):
     """the target KL divergence threshold"""
 
 
+@dataclass
+class Args(RunArgs, Hyperparameters):  # in --help the first base comes last
+    """A stuck PPO agent, led on by an LLM (ULTRA). Options: what people set most; agent, LLM and PPO; how a run is kept.
+
+    Example: python cleanrl_scripts/ppo_ultra.py --env-id Hopper-v4 --total-timesteps 100000 --seed 2
+    """
+
+    exp_name: str = "ppo_ultra"
+    """the name of this experiment"""
+    env_id: str = "Hopper-v4"
+    """the id of the environment; ALE/Pong-v5 stands for its object state, llmwrappers/PongGrid-v0 is its 80x80 grid; both have
+    defaults of their own"""
+
+
 RANGES = {
-    "at least 0": ("ent_coef", "vf_coef", "trajectory_episodes", "patience_steps"),
+    "at least 0": ("ent_coef", "vf_coef"),
     "at least 1": ("num_envs", "num_steps", "num_minibatches", "update_epochs"),
     "finite and above 0": ("learning_rate", "clip_coef", "max_grad_norm"),
     "finite and at least 0": ("alpha", "imitation_coef"),
@@ -348,15 +355,9 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def train(
-    args: Args,
-    ppo: PPO,
-    guidance: Guidance | None,
-    novelty: Novelty | None,
-    eval_env: gym.Env,
-    guided_env: gym.Env | None,
-    run_dir: Path,
-    arm: str,
-) -> None:
+    args: Args, ppo: PPO, guidance: Guidance | None, novelty: Novelty | None, eval_env: gym.Env, guided_env: gym.Env | None,
+    run_dir: Path, arm: str,
+) -> None:  # fmt: skip
     agent, rng, batch = ppo.agent, ppo.rng, args.num_envs * args.num_steps
     global_step, worth, last_return = 0, None, math.nan
     if guidance is not None and guided_env and args.control_probability:

@@ -29,7 +29,7 @@ from gymnasium.spaces.utils import flatdim
 from torch import nn
 
 from cleanrl_scripts.common.adam import Adam
-from cleanrl_scripts.common.arguments import check_env_id, check_ranges, parse, resumed_args
+from cleanrl_scripts.common.arguments import RunArgs, check_env_id, check_ranges, parse, resumed_args
 from cleanrl_scripts.common.compilation import compiled
 from cleanrl_scripts.common.environments import flattened, make_env, note_endless_episodes, refuse_action_space
 from cleanrl_scripts.common.errors import UserError, run_script
@@ -51,18 +51,14 @@ from llmwrappers import EpsilonMaskSchedule, LLMActionMask
 
 
 @dataclass
-class Args(PriorArgs):
-    exp_name: str = "td3_camel"
-    """the name of this experiment"""
-    checkpoint_every: int = 10_000
-    """steps between checkpoints; each waits for the end of the episode"""
-    eval_every: int = 10_000
-    """steps between evaluations"""
-    eval_episodes: int = 10
-    """episodes of an evaluation, without the mask and again with it"""
-    matmul: Literal["float32", "bfloat16"] = "float32"
-    """on a CPU, products in full precision, or rounded to bfloat16 where the processor has matrix units
-    for that; what rounding costs in return was not measured"""
+class Hyperparameters(PriorArgs):
+    # The mask
+    mask_fraction: float = 0.2
+    """fraction of total_timesteps over which the mask's probability falls from 1 to 0"""
+    gate: Literal["step", "episode"] = "step"
+    """how often it is drawn whether the mask applies"""
+
+    # TD3
     network_hidden: tuple[int, ...] = (256, 256)
     """widths of the hidden layers of actor and critics"""
     learning_rate: float = 3e-4
@@ -85,10 +81,26 @@ class Args(PriorArgs):
     """the frequency of training policy (delayed)"""
     noise_clip: float = 0.5
     """noise clip parameter of the target policy smoothing regularization, a fraction as above"""
-    mask_fraction: float = 0.2
-    """fraction of total_timesteps over which the mask's probability falls from 1 to 0"""
-    gate: Literal["step", "episode"] = "step"
-    """how often it is drawn whether the mask applies"""
+
+
+@dataclass
+class Args(RunArgs, Hyperparameters):  # in --help the first base comes last
+    """TD3 held near its prior at first (CAMEL). Options: what people set most; prior, mask and TD3; how a run is kept.
+
+    Example: python cleanrl_scripts/td3_camel.py --env-id Ant-v4 --total-timesteps 300000 --seed 2
+    """
+
+    exp_name: str = "td3_camel"
+    """the name of this experiment"""
+    eval_every: int = 10_000
+    """steps between evaluations"""
+    eval_episodes: int = 10
+    """episodes of an evaluation, without the mask and again with it"""
+    checkpoint_every: int = 10_000
+    """steps between checkpoints; each waits for the end of the episode"""
+    matmul: Literal["float32", "bfloat16"] = "float32"
+    """on a CPU, products in full precision, or rounded to bfloat16 where the processor has matrix units
+    for that; what rounding costs in return was not measured"""
 
 
 RANGES = {

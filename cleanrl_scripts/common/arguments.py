@@ -21,39 +21,9 @@ from llmwrappers.physics import note_on_returns
 
 
 @dataclass
-class RunArgs:
-    exp_name: str
-    """the name of this experiment"""
-    seed: int = 1
-    """seed of the experiment"""
-    torch_deterministic: bool = True
-    """if toggled, torch uses deterministic algorithms only"""
-    cuda: bool = True
-    """if toggled, a GPU is used where there is one (by PPO for images only: small networks are faster without)"""
-    track: bool = False
-    """if toggled, this experiment will be tracked with Weights and Biases (WANDB_MODE=offline needs no account)"""
-    wandb_project_name: str = "llmwrappers"
-    """the wandb's project name"""
-    wandb_entity: str | None = None
-    """the entity (team) of wandb's project"""
-    wandb_tags: tuple[str, ...] = ()
-    """tags of the wandb run"""
-    capture_video: bool = False
-    """whether to record the first episode of every evaluation (check out the `videos` folder)"""
-    save_model: bool = True
-    """whether to save the final agent into the run folder"""
-    runs_dir: str = "runs"
-    """the folder in which the run folder is made"""
-    resume: str | None = None
-    """a run folder: continues that run with its own arguments, as if it had never stopped"""
-    checkpoint_every: int = 50_000
-    """steps between checkpoints; the episodes at hand end there"""
-    eval_every: int = 20_000
-    """steps between evaluations"""
-    eval_episodes: int = 10
-    """episodes of an evaluation"""
+class CommonArgs:
+    """What people set most. A script's own arguments come next in --help, and those of RunArgs last."""
 
-    # Algorithm specific arguments
     env_id: str = "Hopper-v4"
     """the id of the environment"""
     env_kwargs: str = "{}"
@@ -62,8 +32,41 @@ class RunArgs:
     """steps after which an episode is cut; by default the environment's own limit, or 10 000 where it has none"""
     total_timesteps: int = 1000000
     """total timesteps of the experiments"""
-    network_hidden: tuple[int, ...] = (64, 64)
-    """widths of the hidden layers, not of networks for images"""
+    seed: int = 1
+    """seed of the experiment"""
+    track: bool = False
+    """if toggled, this experiment will be tracked with Weights and Biases (WANDB_MODE=offline needs no account)"""
+
+
+@dataclass
+class RunArgs(CommonArgs):
+    # How the run is evaluated, kept and logged
+    resume: str | None = None
+    """a run folder: continues that run with its own arguments, as if it had never stopped"""
+    runs_dir: str = "runs"
+    """the folder in which the run folder is made"""
+    exp_name: str = ""
+    """the name of this experiment"""
+    eval_every: int = 20_000
+    """steps between evaluations"""
+    eval_episodes: int = 10
+    """episodes of an evaluation"""
+    checkpoint_every: int = 50_000
+    """steps between checkpoints; the episodes at hand end there"""
+    save_model: bool = True
+    """whether to save the final agent into the run folder"""
+    capture_video: bool = False
+    """whether to record the first episode of every evaluation (check out the `videos` folder)"""
+    wandb_project_name: str = "llmwrappers"
+    """the wandb's project name"""
+    wandb_entity: str | None = None
+    """the entity (team) of wandb's project"""
+    wandb_tags: tuple[str, ...] = ()
+    """tags of the wandb run"""
+    torch_deterministic: bool = True
+    """if toggled, torch uses deterministic algorithms only"""
+    cuda: bool = True
+    """if toggled, a GPU is used where there is one (by PPO for images only: small networks are faster without)"""
     compile: Literal["auto", "on", "off"] = "auto"
     """whether the update is compiled: auto does it on a CPU with a C++ compiler, for runs of 300 000 steps and more"""
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from cleanrl_scripts.common.actor_critic import ActorCritic
-from cleanrl_scripts.common.arguments import RunArgs
+from cleanrl_scripts.common.arguments import CommonArgs
 from cleanrl_scripts.common.errors import UserError
 from cleanrl_scripts.common.moved_states import random_states
 from cleanrl_scripts.common.permuted_actions import PermutedActions
@@ -21,13 +21,16 @@ from llmwrappers.files import folder_name, sha256
 
 
 @dataclass
-class SourceArgs(RunArgs):
+class SourceArgs(CommonArgs):
     # The sub-optimal agent
     pretrain_timesteps: int = 0
     """if not 0: trains a plain agent, a new one unless --agent names one, for so many steps, saves it with its trajectories,
     and ends"""
     agent: str = "shipped"
     """the agent to fine-tune: shipped (env_id's), the agent.pt of a run, or none: starts from scratch"""
+
+    trajectory_episodes: int = 10
+    """episodes of the final agent to save beside it, acting as it does while it learns"""
 
     # The LLM's part
     arm: Literal["none", "a", "r", "ra", "random", "rnd", "statemask"] = "a"
@@ -39,6 +42,8 @@ class SourceArgs(RunArgs):
     critical_states: str = "shipped"
     """shipped (env_id's), or a folder, .json or .py that local_llm.find_critical_states wrote, or a shipped name; for the arm
     rnd also everywhere: a bonus in every state"""
+    patience_steps: int = 20_000
+    """steps of an environment after which critical states that never occurred are an error"""
     statemask_timesteps: int = 50_000
     """steps for which --arm statemask trains its mask network first"""
     fidelity_episodes: int = 0
@@ -46,7 +51,10 @@ class SourceArgs(RunArgs):
     prints what each costs, and ends"""
 
 
-SOURCE_RANGES = {"at least 0": ("pretrain_timesteps", "fidelity_episodes"), "at least 1": ("statemask_timesteps",)}
+SOURCE_RANGES = {
+    "at least 0": ("pretrain_timesteps", "trajectory_episodes", "patience_steps", "fidelity_episodes"),
+    "at least 1": ("statemask_timesteps",),
+}
 
 
 FILES = {"code": "critical.py", "table": "table.json"}

@@ -15,7 +15,7 @@ from gymnasium.spaces.utils import flatdim, flatten
 from torch import nn
 
 from cleanrl_scripts.common.actor_critic import ActorCritic
-from cleanrl_scripts.common.arguments import RunArgs
+from cleanrl_scripts.common.arguments import CommonArgs
 from cleanrl_scripts.common.errors import UserError
 from cleanrl_scripts.common.networks import in_numpy, mlp
 from llmwrappers import PriorPolicy, load_prior, to_native
@@ -26,7 +26,7 @@ from llmwrappers.priors.written_for import family
 
 
 @dataclass
-class PriorArgs(RunArgs):
+class PriorArgs(CommonArgs):
     # The prior
     prior: str = "shipped"
     """shipped (env_id's) | none | random | a shipped prior's name | FILE.py | trusted:FILE.py | FOLDER | expert:MODEL.pt"""

@@ -98,3 +98,21 @@ def test_others_are_refused(typed):
     with pytest.raises(SystemExit) as ended:
         parse(load_script(ROOT / "cleanrl_scripts" / TD3).Args, ["--total-timesteps", typed])
     assert ended.value.code == 2
+
+
+@pytest.mark.parametrize("script", [PPO, TD3, ULTRA])
+def test_help_begins_with_what_people_set_most_and_ends_with_how_a_run_is_kept(script, capsys):
+    module = load_script(ROOT / "cleanrl_scripts" / script)
+    with pytest.raises(SystemExit):
+        module.parse_args(["--help"])
+    shown = capsys.readouterr().out
+    options = re.findall(r"^. (--[a-z-]+)", shown, re.MULTILINE)
+    assert options[:5] == ["--env-id", "--env-kwargs", "--total-timesteps", "--seed", "--track"]
+    if script != ULTRA:
+        assert options[5] == "--prior"
+    kept = options[options.index("--resume") :]
+    assert {"--runs-dir", "--eval-every", "--checkpoint-every", "--wandb-entity", "--cuda"} <= set(kept)
+    assert not {"--learning-rate", "--gamma", "--network-hidden"} & set(kept)
+
+    (example,) = re.findall(rf"Example: python cleanrl_scripts/{script} (.*)", shown)
+    assert module.parse_args(example.split()).seed == 2

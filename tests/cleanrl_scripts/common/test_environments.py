@@ -14,7 +14,7 @@ from cleanrl_scripts.common.errors import UserError
 
 
 def arguments(env_id, env_kwargs="{}"):
-    return RunArgs("test", env_id=env_id, env_kwargs=env_kwargs)
+    return RunArgs(exp_name="test", env_id=env_id, env_kwargs=env_kwargs)
 
 
 def test_an_environment_is_made_with_its_arguments():

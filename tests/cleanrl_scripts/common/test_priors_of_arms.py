@@ -19,7 +19,7 @@ ONE_STEP = "llmwrappers-tests/OneStep-v0"
 
 
 def arguments(prior="none", env_id=ONE_STEP, **others) -> PriorArgs:
-    return PriorArgs(exp_name="test", prior=prior, env_id=env_id, **others)
+    return PriorArgs(prior=prior, env_id=env_id, **others)
 
 
 def write(path: Path, answer: str) -> str:

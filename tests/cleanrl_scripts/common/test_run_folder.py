@@ -19,7 +19,7 @@ def test_a_run_is_of_a_commit_though_committed_curves_grow(tmp_path, monkeypatch
     monkeypatch.setattr(run_folder, "__file__", str(code))
 
     def commit() -> str:
-        return run_folder.describe(RunArgs("name"), gym.make("Pendulum-v1"), {})["git_commit"]
+        return run_folder.describe(RunArgs(exp_name="name"), gym.make("Pendulum-v1"), {})["git_commit"]
 
     clean = commit()
     assert len(clean) == 40
