@@ -123,7 +123,7 @@ RANGES = {
 def parse_args(argv: list[str] | None = None) -> Args:
     args = parse(Args, argv)
     if args.resume is not None:
-        return resumed_args(args, argv, prior_files)
+        return resumed_args(args, argv, prior_files, schedules)
     check_ranges(args, RANGES, PRIOR_RANGES)
     check_env_id(args.env_id)
     check_prior(args)
@@ -137,6 +137,11 @@ def parse_args(argv: list[str] | None = None) -> Args:
         parts = "num_envs * num_steps" + " + clone_steps" * (args.prior != "none")
         raise UserError(f"--total-timesteps {args.total_timesteps} must be at least one rollout, {parts} = {least}")
     return args
+
+
+def schedules(args: Args) -> dict[str, float]:
+    """What falls to 0 in a run, and at which step."""
+    return {"the learning rate": args.total_timesteps} if args.anneal_lr else {}
 
 
 # ------------------------------------------------------------------------------------------------------------ behaviour cloning
@@ -312,14 +317,14 @@ def main(argv: list[str] | None = None) -> None:
 
 def train(args: Args, ppo: PPO, teachers: dict[str, Teacher], eval_env: gym.Env, run_dir: Path, arm: str) -> None:
     agent, rng, batch = ppo.agent, ppo.rng, args.num_envs * args.num_steps
-    global_step, start, verdict = 0, 0, ""
+    global_step, start, verdict, evaluated = 0, 0, "", {}
     with checkpoint_of(run_dir, agent.device) as checkpoint:
         if checkpoint:
             global_step, start, verdict = (checkpoint[name] for name in ("global_step", "start", "verdict"))
+            evaluated = checkpoint.get("evaluated", {})
             agent.load_state_dict(checkpoint["agent"])
             ppo.optimizer.load_state_dict(checkpoint["optimizer"])
             rng.bit_generator.state = json.loads(checkpoint["rng"])
-    next_checkpoint = global_step + args.checkpoint_every
     with Logger(args, run_dir, arm, args.total_timesteps, ppo.hardware, checkpoint) as logger:
 
         def evaluate_now() -> dict[str, float]:
@@ -329,21 +334,24 @@ def train(args: Args, ppo: PPO, teachers: dict[str, Teacher], eval_env: gym.Env,
             return {"eval/episodic_return": returned}
 
         if not checkpoint:
-            evaluate_now()
+            evaluated = evaluate_now()
             if teachers:
                 start, found = begin(args, agent, teachers, rng, logger)
                 global_step, verdict = start, found.verdict
-                if shortfall := found.shortfall(teachers, evaluate_now()["eval/episodic_return"]):
+                evaluated = evaluate_now()
+                if shortfall := found.shortfall(teachers, evaluated["eval/episodic_return"]):
                     verdict += f" {shortfall}"
                     logger.print(shortfall)
         # A checkpoint is made where all episodes begin anew, with seeds of the run's own stream: then there is no state in the
         # environments, and a run that resumes there does exactly what an uninterrupted run does.
-        ppo.reset()
+        last_checkpoint = global_step
         if agent.is_frozen:  # it is a copy
             ppo.gamma, ppo.num_minibatches = args.clone_gamma, args.clone_minibatches
         total = start + (args.total_timesteps - start) // batch * batch
         last_return = math.nan
         while global_step < total:
+            if global_step == last_checkpoint:
+                ppo.reset()
             learning_rate = args.learning_rate * (1.0 - global_step / total if args.anneal_lr else 1.0)
             if agent.is_frozen:
                 learning_rate *= min(1.0, (global_step + batch - start) / max(args.warmup_steps, 1))
@@ -355,18 +363,18 @@ def train(args: Args, ppo: PPO, teachers: dict[str, Teacher], eval_env: gym.Env,
             global_step += batch
             logger.progress(global_step, last_return)
             logger.log(global_step, {**ppo.metrics, "charts/SPS": logger.steps_per_second})
-            if global_step // args.eval_every > (global_step - batch) // args.eval_every and global_step < total:
-                evaluate_now()
-            if next_checkpoint <= global_step < total:
-                state = {"global_step": global_step, "start": start, "verdict": verdict, "agent": agent.state_dict()}
+            if global_step // args.eval_every > (global_step - batch) // args.eval_every or global_step == total:
+                evaluated = evaluate_now()
+            if global_step >= last_checkpoint + args.checkpoint_every or global_step == total:
+                last_checkpoint = global_step
+                state = {"global_step": global_step, "start": start, "verdict": verdict, "evaluated": evaluated}
+                state |= {"agent": agent.state_dict()}
                 state |= {"optimizer": ppo.optimizer.state_dict(), "rng": json.dumps(rng.bit_generator.state)}
                 save_checkpoint(run_dir, {**state, "logger": logger.state_dict()})
-                ppo.reset()
-                next_checkpoint = global_step + args.checkpoint_every
 
         if args.save_model:
             agent.save(run_dir, args, global_step)
-        logger.write_summary(global_step, {**evaluate_now(), "verdict": verdict})
+        logger.write_summary(global_step, {**evaluated, "verdict": verdict})
 
 
 def begin(args: Args, agent: ActorCritic, teachers: dict[str, Teacher], rng, logger: Logger) -> tuple[int, Audition]:

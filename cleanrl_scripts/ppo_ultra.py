@@ -38,7 +38,7 @@ from cleanrl_scripts.common.critical_state_sources import (
     source_files,
 )
 from cleanrl_scripts.common.distributions import approx_kl
-from cleanrl_scripts.common.entry_table import entry_table, record_rollout
+from cleanrl_scripts.common.entry_table import disable, entry_table, record_rollout
 from cleanrl_scripts.common.environments import make_flat_env, note_endless_episodes
 from cleanrl_scripts.common.errors import UserError, run_script
 from cleanrl_scripts.common.fidelity import fidelity
@@ -131,7 +131,7 @@ RANGES = {
 def parse_args(argv: list[str] | None = None) -> Args:
     args = parse(Args, argv)
     if args.resume is not None:
-        return resumed_args(args, argv, source_files)
+        return resumed_args(args, argv, source_files, schedules)
     args = with_pong_defaults(args, argv)
     check_ranges(args, RANGES, SOURCE_RANGES)
     check_env_id(args.env_id)
@@ -152,6 +152,13 @@ def parse_args(argv: list[str] | None = None) -> Args:
 
 
 ACTING_ARMS = ("a", "ra", "random")
+
+
+def schedules(args: Args) -> dict[str, float]:
+    """What falls to 0 in a run, and at which step."""
+    total, imitates = args.pretrain_timesteps or args.total_timesteps, args.arm in ACTING_ARMS and args.imitation_coef
+    ends = {"the learning rate": total} if args.anneal_lr else {}
+    return ends | ({"the imitation's weight": args.imitation_fraction * total} if imitates else {})
 
 
 def guide(env: gym.Env, args: Args, guidance: Guidance, novelty: Novelty | None = None) -> gym.Env:
@@ -359,17 +366,13 @@ def train(
     run_dir: Path, arm: str,
 ) -> None:  # fmt: skip
     agent, rng, batch = ppo.agent, ppo.rng, args.num_envs * args.num_steps
-    global_step, worth, last_return = 0, None, math.nan
+    global_step, worth, last_return, evaluated = 0, None, math.nan, {}
     if guidance is not None and guided_env and args.control_probability:
         worth = EntryWorth(entry_count(guidance))
 
-    def disable(worth: EntryWorth) -> None:
-        for env in filter(None, (*ppo.envs, guided_env)):
-            env.set_wrapper_attr("disabled", worth.disabled, force=False)
-
     with checkpoint_of(run_dir, agent.device) as checkpoint:
         if checkpoint:
-            global_step = checkpoint["global_step"]
+            global_step, evaluated = checkpoint["global_step"], checkpoint.get("evaluated", {})
             agent.load_state_dict(checkpoint["agent"])
             ppo.optimizer.load_state_dict(checkpoint["optimizer"])
             rng.bit_generator.state = json.loads(checkpoint["rng"])
@@ -377,11 +380,10 @@ def train(
                 novelty.load_state_dict(checkpoint["novelty"])
             if worth:
                 worth.load_state(checkpoint["worth"])
-                disable(worth)
+                disable(worth, (*ppo.envs, guided_env))
             for env, counts in zip(ppo.envs, checkpoint["counts"], strict=True) if guidance is not None else ():
                 env.set_wrapper_attr("counts", tuple(counts), force=False)
-    next_checkpoint = global_step + args.checkpoint_every
-    total = (args.pretrain_timesteps or args.total_timesteps) // batch * batch
+    last_checkpoint, total = global_step, (args.pretrain_timesteps or args.total_timesteps) // batch * batch
     with Logger(args, run_dir, arm, total, ppo.hardware, checkpoint) as logger:
 
         def evaluate_now() -> dict[str, float]:
@@ -391,11 +393,12 @@ def train(
             return values
 
         if not checkpoint:
-            evaluate_now()
+            evaluated = evaluate_now()
         # A checkpoint is made where all episodes begin anew, with seeds of the run's own stream: then there is no state in the
         # environments, and a run that resumes there does exactly what an uninterrupted run does.
-        ppo.reset()
         while global_step < total:
+            if global_step == last_checkpoint:
+                ppo.reset()
             learning_rate = args.learning_rate * (1.0 - global_step / total if args.anneal_lr else 1.0)
             ppo.imitation_coef.fill_(args.imitation_coef * max(0.0, 1.0 - global_step / (args.imitation_fraction * total)))
             is_alone = args.imitation_coef > float(ppo.imitation_coef) == 0
@@ -405,7 +408,7 @@ def train(
             if worth and not is_alone:
                 ppo.tell(worth)
                 if worth.look():
-                    disable(worth)
+                    disable(worth, (*ppo.envs, guided_env))
             ppo.update(learning_rate)
             if novelty:
                 novelty.update(learning_rate)
@@ -419,19 +422,17 @@ def train(
                 logger.log(global_step, {"ultra/disabled_entries": len(worth.disabled), "ultra/advantage": worth.advantage})
             if isinstance(guidance, CriticalFunction):
                 logger.log(global_step, {"ultra/faults": sum(env.get_wrapper_attr("counts")[2] for env in ppo.envs)})
-            if global_step // args.eval_every > (global_step - batch) // args.eval_every and global_step < total:
-                evaluate_now()
-            if next_checkpoint <= global_step < total:
-                state = {"global_step": global_step, "agent": agent.state_dict()}
+            if global_step // args.eval_every > (global_step - batch) // args.eval_every or global_step == total:
+                evaluated = evaluate_now()
+            if global_step >= last_checkpoint + args.checkpoint_every or global_step == total:
+                last_checkpoint = global_step
+                state = {"global_step": global_step, "evaluated": evaluated, "agent": agent.state_dict()}
                 state |= {"optimizer": ppo.optimizer.state_dict(), "rng": json.dumps(rng.bit_generator.state)}
                 state |= {"novelty": novelty and novelty.state_dict(), "worth": worth and worth.state()}
-                if guidance is not None:
-                    state["counts"] = [env.get_wrapper_attr("counts") for env in ppo.envs]
+                state["counts"] = [env.get_wrapper_attr("counts") for env in ppo.envs if guidance is not None]
                 save_checkpoint(run_dir, {**state, "logger": logger.state_dict()})
-                ppo.reset()
-                next_checkpoint = global_step + args.checkpoint_every
 
-        summary: dict = evaluate_now()
+        summary: dict = dict(evaluated)
         if worth and guidance is not None:
             summary["verdict"] = str(worth)
             write_atomically(run_dir / "entries.json", json.dumps(entry_table(worth, guidance), indent=1))

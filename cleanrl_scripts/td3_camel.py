@@ -115,7 +115,7 @@ RANGES = {
 def parse_args(argv: list[str] | None = None) -> Args:
     args = parse(Args, argv)
     if args.resume is not None:
-        return resumed_args(args, argv, prior_files)
+        return resumed_args(args, argv, prior_files, schedules)
     check_ranges(args, RANGES, PRIOR_RANGES)
     check_env_id(args.env_id)
     if args.prior.partition(":")[0] == "auto":
@@ -124,6 +124,11 @@ def parse_args(argv: list[str] | None = None) -> Args:
         )
     check_prior(args)
     return args
+
+
+def schedules(args: Args) -> dict[str, float]:
+    """What falls to 0 in a run, and at which step."""
+    return {"the mask's probability": args.mask_fraction * args.total_timesteps} if args.prior != "none" else {}
 
 
 def arm_of(args: Args) -> str:
@@ -271,10 +276,10 @@ def train(args: Args, env: gym.Env, eval_env: gym.Env, space: Box, run_dir: Path
     masked, action_dim = args.prior != "none", flatdim(space)
     rng = np.random.default_rng(args.seed)  # every random number of the run but the environments' own
     td3 = TD3(args, flatdim(env.observation_space), action_dim, rng, device)
-    global_step, last_return = 0, math.nan
+    global_step, last_return, evaluated = 0, math.nan, {}
     with checkpoint_of(run_dir, device) as checkpoint:
         if checkpoint:
-            global_step = checkpoint["global_step"]
+            global_step, evaluated = checkpoint["global_step"], checkpoint.get("evaluated", {})
             td3.load_state_dict(checkpoint["td3"], run_dir / "replay.bin")
             rng.bit_generator.state = json.loads(checkpoint["rng"])
             if masked:
@@ -306,10 +311,11 @@ def train(args: Args, env: gym.Env, eval_env: gym.Env, space: Box, run_dir: Path
         return values
 
     # A checkpoint is made between episodes, where a reset with a seed of the run's own stream is all the state there is in
-    # an environment; so one that resumes there does exactly what an uninterrupted run does.
+    # an environment; so one that resumes there does exactly what an uninterrupted run does. At the end of the run, where one
+    # that shall take more steps goes on, an episode is cut.
     with Logger(args, run_dir, arm_of(args), args.total_timesteps, td3.hardware + matmul, checkpoint) as logger:
-        if global_step == 0:
-            evaluate_now()
+        if not checkpoint:
+            evaluated = evaluate_now()
         while global_step < args.total_timesteps:
             observation, info = env.reset(seed=int(rng.integers(2**31)))
             center, half_width = interval(info)
@@ -343,8 +349,8 @@ def train(args: Args, env: gym.Env, eval_env: gym.Env, space: Box, run_dir: Path
                     logger.log(global_step, td3.losses)
                     td3.losses.clear()  # where no update follows there are none
                     logger.progress(global_step, last_return)
-                if global_step % args.eval_every == 0 and global_step < args.total_timesteps:
-                    evaluate_now()
+                if global_step % args.eval_every == 0 or global_step == args.total_timesteps:
+                    evaluated = evaluate_now()
 
             if done:
                 last_return = episodic_return
@@ -357,7 +363,7 @@ def train(args: Args, env: gym.Env, eval_env: gym.Env, space: Box, run_dir: Path
                     values["mask/width"] = float(np.mean(widths / (space.high - space.low))) / episodic_length
                     values["mask/prior_faults"] = info["prior_faults"]
                 logger.log(global_step, {**values, "charts/SPS": logger.steps_per_second})
-            if done and global_step >= next_checkpoint:
+            if (done and global_step >= next_checkpoint) or global_step == args.total_timesteps:
                 next_checkpoint = global_step + args.checkpoint_every
                 td3.replay.save(run_dir / "replay.bin")
                 state = {
@@ -366,17 +372,17 @@ def train(args: Args, env: gym.Env, eval_env: gym.Env, space: Box, run_dir: Path
                     "rng": json.dumps(rng.bit_generator.state),
                     "prior_faults": env.get_wrapper_attr("prior_faults").counts if masked else None,
                     "elapsed_steps": env.get_wrapper_attr("elapsed_steps") if masked else None,
+                    "evaluated": evaluated,
                     "logger": logger.state_dict(),
                 }
                 save_checkpoint(run_dir, state)
 
-        summary = evaluate_now()
         if args.save_model:
             networks = {"actor": td3.actor.cpu().state_dict(), "critics": td3.critics.cpu().state_dict()}
             sizes = [flatdim(env.observation_space), *args.network_hidden, action_dim]
             save_torch(run_dir / "model.pt", {"env_id": args.env_id, "actor_sizes": sizes, **networks})
             save_agent_file(run_dir, args, "tanh", layers_of(td3.actor), space, {})
-        logger.write_summary(global_step, summary)
+        logger.write_summary(global_step, evaluated)
 
 
 if __name__ == "__main__":

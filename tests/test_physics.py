@@ -31,5 +31,5 @@ def test_a_resumed_run_is_told(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("importlib.metadata.version", lambda package: "4.0.0")
     saved = {"args": vars(RunArgs(exp_name="name", env_id="Ant-v4")), "versions": {"mujoco": "3.3.0"}}
     (tmp_path / "args.json").write_text(json.dumps(saved))
-    resumed_args(RunArgs(exp_name="name", resume=str(tmp_path)), ["--resume", str(tmp_path)], lambda args: {})
+    resumed_args(RunArgs(exp_name="name", resume=str(tmp_path)), ["--resume", str(tmp_path)], lambda args: {}, lambda args: {})
     assert "returns with mujoco 3.3.0 and 4.0.0 are not comparable: Ant-v4 (MuJoCo 4.0)" in capsys.readouterr().out

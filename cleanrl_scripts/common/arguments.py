@@ -42,7 +42,7 @@ class CommonArgs:
 class RunArgs(CommonArgs):
     # How the run is evaluated, kept and logged
     resume: str | None = None
-    """a run folder: continues that run with its own arguments, as if it had never stopped"""
+    """a run folder: continues that run with its own arguments, as if it had never stopped, or for more total_timesteps"""
     runs_dir: str = "runs"
     """the folder in which the run folder is made"""
     exp_name: str = ""
@@ -120,8 +120,19 @@ def parse(script: type[AnyArgs], argv: list[str] | None, default: AnyArgs | None
     return tyro.cli(script, args=words) if default is None else tyro.cli(script, args=words, default=default)
 
 
-def resumed_args(args: AnyArgs, argv: list[str] | None, file_hashes: Callable[[AnyArgs], dict[str, str]]) -> AnyArgs:
-    """The arguments of the run that ``args.resume`` names; none of those given may differ, nor the files that it reads.
+def resumed_args(
+    args: AnyArgs,
+    argv: list[str] | None,
+    file_hashes: Callable[[AnyArgs], dict[str, str]],
+    schedules: Callable[[AnyArgs], dict[str, float]],
+) -> AnyArgs:
+    """The arguments of the run that ``args.resume`` names; those given may not differ, nor the files that it reads.
+
+    The run may take more steps than it was begun with. Its schedules then follow the new total, which is said.
+
+    Args:
+        file_hashes: the hashes of the files that a run reads, by the argument that names each
+        schedules: what falls to 0 in a run, and at which step
 
     Raises:
         UserError: no run folder of this script, another argument, or a file that has changed since
@@ -136,11 +147,16 @@ def resumed_args(args: AnyArgs, argv: list[str] | None, file_hashes: Callable[[A
         args = parse(script, argv, default=saved)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"--resume {run_dir}: no run of this script: {path}: {error}") from None
+    total = "pretrain_timesteps" if getattr(saved, "pretrain_timesteps", 0) else "total_timesteps"
     for field in dataclasses.fields(script):
-        given, before = getattr(args, field.name), getattr(saved, field.name)
-        if given != before:
-            option = field.name.replace("_", "-")
-            raise UserError(f"--{option} {given}: the run in {run_dir} has {before}; --resume takes no other arguments")
+        given, before, option = getattr(args, field.name), getattr(saved, field.name), field.name.replace("_", "-")
+        if field.name == total and given < before:
+            raise UserError(f"--{option} {given}: the run in {run_dir} has {before}; --resume takes more steps, not fewer")
+        if field.name != total and given != before:
+            raise UserError(
+                f"--{option} {given}: the run in {run_dir} has {before}; --resume takes no other arguments, but more "
+                f"--{total.replace('_', '-')}"
+            )
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         mujoco = description.get("versions", {}).get("mujoco"), importlib.metadata.version("mujoco")
         if note := note_on_returns([args.env_id], *mujoco):
@@ -150,4 +166,13 @@ def resumed_args(args: AnyArgs, argv: list[str] | None, file_hashes: Callable[[A
         if now.get(name) != sha256:
             option = name.replace("_", "-")
             raise UserError(f"--resume {run_dir}: the file of --{option} is not the one that the run began with")
+    steps, before = getattr(args, total), getattr(saved, total)
+    if steps > before:
+        old = schedules(saved)
+        changes = [
+            f"{name} falls to 0 at step {end:.0f} instead of {old[name]:.0f}{', and rises first' * (end > before)}"
+            for name, end in schedules(args).items()
+        ]
+        longer = f"the run goes on to {steps} steps instead of {before}"
+        print(f"note: {'; '.join([longer, *changes])}", flush=True)
     return args

@@ -1,8 +1,10 @@
 """What became of each entry of the LLM's table, or of each return of its code: told after each rollout, and in a table."""
 
 from collections import defaultdict
+from collections.abc import Iterable
 from statistics import fmean
 
+import gymnasium as gym
 import numpy as np
 
 from llmwrappers import CriticalFunction, CriticalStates, EntryWorth
@@ -23,6 +25,12 @@ def record_rollout(
         told[entries[step, env], overridden[step, env], env, episodes[step, env]].append(float(advantages[step, env]))
     for (entry, fired, *_), of_episode in told.items():
         worth.record(int(entry), bool(fired), fmean(of_episode))
+
+
+def disable(worth: EntryWorth, envs: Iterable[gym.Env | None]) -> None:
+    """Has environments do nothing more at the entries that cost return."""
+    for env in filter(None, envs):
+        env.set_wrapper_attr("disabled", worth.disabled, force=False)
 
 
 def entry_table(worth: EntryWorth, guidance: Guidance) -> list[dict]:

@@ -38,18 +38,36 @@ def run_folder(args: RunArgs, arm: str, env: gym.Env, sha256: dict[str, str]) ->
         run_dir = run_dir.with_name(f"{run_dir.name}__{int(time.time())}")
         try:
             run_dir.mkdir(parents=True)
-            write_atomically(run_dir / "args.json", json.dumps(describe(args, env, sha256), indent=2, default=str))
+            write_description(run_dir, describe(args, env, sha256))
         except OSError as error:
             raise UserError(f"--runs-dir {args.runs_dir}: cannot make the run folder {run_dir}: {error.strerror}") from None
     # A full disk also stops TensorBoard's writer thread, which would print a traceback of its own.
     threading.excepthook = lambda hook: None if isinstance(hook.exc_value, OSError) else threading.__excepthook__(hook)
     try:
+        if args.resume:
+            keep_total(args, run_dir)
         yield run_dir
     except OSError as error:
         raise UserError(
             f"cannot read or write {error.filename or run_dir}: {error.strerror or error}. What was written before is kept: "
             f"{how_to_resume(run_dir)}"
         ) from None
+
+
+def write_description(run_dir: Path, description: dict) -> None:
+    """Writes args.json."""
+    write_atomically(run_dir / "args.json", json.dumps(description, indent=2, default=str))
+
+
+def keep_total(args: RunArgs, run_dir: Path) -> None:
+    """Puts the steps of a resumed run into its args.json, if they are more now; with those of before, and the command."""
+    description = json.loads((run_dir / "args.json").read_text())
+    steps = {name: getattr(args, name) for name in ("total_timesteps", "pretrain_timesteps") if hasattr(args, name)}
+    before = {name: description["args"].get(name) for name in steps}
+    if steps != before:
+        description.setdefault("resumed", []).append({"args_before": before, "command": sys.argv})
+        description["args"] |= steps
+        write_description(run_dir, description)
 
 
 def how_to_resume(run_dir: Path) -> str:

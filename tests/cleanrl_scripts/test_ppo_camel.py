@@ -13,7 +13,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from conftest import ROOT, Line, kill_and_resume, linear
+from conftest import ROOT, Line, kill_and_resume, linear, metrics_of
 from gymnasium.spaces import Discrete
 
 from cleanrl_scripts import ppo_camel
@@ -264,6 +264,38 @@ def test_resuming_after_a_kill_repeats_the_run(train, tmp_path, monkeypatch, env
     assert metrics(killed) == metrics(whole)
     for name, value in torch.load(whole / "agent.pt")["agent"]["network"].items():
         assert torch.equal(value, torch.load(killed / "agent.pt")["agent"]["network"][name])
+
+
+def test_a_finished_run_goes_on_for_more_steps(train, tmp_path, capsys):
+    """The learning rate falls to 0 at the new end."""
+    run_dir = train("--env-id", ONE_STEP, "--prior", prior(tmp_path, "right", "[0.8]"), "--total-timesteps", "1000")
+    before, verdict = (run_dir / "metrics.csv").read_text(), summary_of(run_dir)["verdict"]
+    ppo_camel.main(["--resume", str(run_dir)])  # there is nothing left to do
+    assert (run_dir / "metrics.csv").read_text() == before
+
+    capsys.readouterr()
+    ppo_camel.main(["--resume", str(run_dir), "--total-timesteps", "2000"])
+    note = (
+        "note: the run goes on to 2000 steps instead of 1000; the learning rate falls to 0 at step 2000 instead of 1000, and "
+    )
+    assert f"{note}rises first\n" in capsys.readouterr().out
+    end = 400 + 12 * 128
+    assert (run_dir / "metrics.csv").read_text().startswith(before)
+    assert summary_of(run_dir)["global_step"] == end
+    assert summary_of(run_dir)["verdict"] == verdict
+    rates = [(step, rate) for step, rate in values_of(run_dir, "charts/learning_rate") if step > 1000]
+    assert rates == [(step, pytest.approx(3e-4 * (1 - (step - 128) / end))) for step in range(1040, end + 1, 128)]
+    with pytest.raises(UserError, match=r"--total-timesteps 900: the run in .* has 2000; --resume takes more steps, not fewer"):
+        ppo_camel.main(["--resume", str(run_dir), "--total-timesteps", "900"])
+
+
+def test_without_a_schedule_more_steps_are_what_they_would_have_been(train):
+    arguments = ["--env-id", "llmwrappers-tests/Reach-v0", "--prior", "none", "--no-anneal-lr", "--checkpoint-every", "512"]
+    whole = train(*arguments, "--total-timesteps", "1024")
+    longer = train(*arguments, "--total-timesteps", "512")
+    ppo_camel.main(["--resume", str(longer), "--total-timesteps", "1024"])
+    assert metrics_of(longer) == metrics_of(whole)
+    assert (longer / "agent.pt").read_bytes() == (whole / "agent.pt").read_bytes()
 
 
 @pytest.mark.slow

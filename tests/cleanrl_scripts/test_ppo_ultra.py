@@ -732,6 +732,35 @@ def test_resuming_after_a_kill_repeats_the_run(ppo_ultra, train, pretrained, doo
         assert values_of(cut, "ultra/disabled_entries")[3] == 1  # at the checkpoint something was disabled
 
 
+def test_a_finished_run_goes_on_for_more_steps(ppo_ultra, train, pretrained, capsys):
+    """What the LLM has to say is imitated again, until the same fraction of the new total; then the agent goes on alone."""
+    run_dir = train(*starts_from(pretrained), "--num-envs", "1", "--total-timesteps", "512")
+    before, entries = metrics_of(run_dir), json.loads((run_dir / "entries.json").read_text())
+    ppo_ultra.main(["--resume", str(run_dir)])  # there is nothing left to do
+    assert metrics_of(run_dir) == before
+
+    capsys.readouterr()
+    ppo_ultra.main(["--resume", str(run_dir), "--total-timesteps", "1024"])
+    rate = "the learning rate falls to 0 at step 1024 instead of 512, and rises first"
+    weight = "the imitation's weight falls to 0 at step 717 instead of 358, and rises first"
+    assert f"note: the run goes on to 1024 steps instead of 512; {rate}; {weight}\n" in capsys.readouterr().out
+    assert metrics_of(run_dir)[: len(before)] == before
+    assert json.loads((run_dir / "summary.json").read_text())["global_step"] == 1024
+    assert values_of(run_dir, "charts/learning_rate")[4:] == pytest.approx([3e-4 * (1 - k / 8) for k in range(4, 8)])
+    assert len(json.loads((run_dir / "entries.json").read_text())) == len(entries)
+    assert "--total-timesteps 512: the run in" in refusal(ppo_ultra, "--resume", str(run_dir), "--total-timesteps", "512")
+
+
+def test_a_pretraining_goes_on_for_more_steps(ppo_ultra, train, capsys):
+    run_dir = train(*PENDULUM, "--pretrain-timesteps", "256")
+    assert "--resume takes no other arguments, but more --pretrain-timesteps" in refusal(
+        ppo_ultra, "--resume", str(run_dir), "--total-timesteps", "2000000"
+    )
+    ppo_ultra.main(["--resume", str(run_dir), "--pretrain-timesteps", "512"])
+    assert "note: the run goes on to 512 steps instead of 256; the learning rate falls to 0" in capsys.readouterr().out
+    assert json.loads((run_dir / "summary.json").read_text())["global_step"] == 512
+
+
 def test_the_script_runs_from_the_command_line_and_is_tracked_offline(pretrained, tmp_path):
     command = [sys.executable, str(SCRIPT), *QUICK, *starts_from(pretrained), "--total-timesteps", "256", "--track"]
     command += ["--runs-dir", str(tmp_path)]

@@ -19,7 +19,7 @@ from torch import nn
 
 from cleanrl_scripts.common import priors_of_arms
 from cleanrl_scripts.common.errors import UserError
-from cleanrl_scripts.common.run_folder import serialize
+from cleanrl_scripts.common.run_folder import save_checkpoint, serialize
 
 SCRIPT = ROOT / "cleanrl_scripts" / "td3_camel.py"
 WALKER = ROOT / "benchmarks" / "experts" / "Walker2d-v4.pt"
@@ -38,6 +38,26 @@ def train(td3_camel, tmp_path, monkeypatch):
 
     yield run
     torch.use_deterministic_algorithms(False)
+
+
+@pytest.fixture
+def cut(td3_camel, train, monkeypatch, tmp_path):
+    """Runs the script until its first checkpoint and returns its run folder."""
+
+    def run(*arguments: str) -> Path:
+        before = set(tmp_path.glob("runs-*/*"))
+        with monkeypatch.context() as patch:
+            patch.setattr(td3_camel, "save_checkpoint", save_and_stop)
+            with pytest.raises(KeyboardInterrupt):
+                train(*arguments)
+        (run_dir,) = set(tmp_path.glob("runs-*/*")) - before
+        return run_dir
+
+    def save_and_stop(run_dir: Path, state: dict) -> None:
+        save_checkpoint(run_dir, state)
+        raise KeyboardInterrupt
+
+    return run
 
 
 def last_value(run_dir: Path, metric: str) -> float:
@@ -237,17 +257,52 @@ def test_kills_at_random_moments_leave_no_trace(tmp_path, prior):
     kill_and_resume(SCRIPT, arguments, tmp_path)
 
 
-def test_a_resumed_mask_goes_on_fading(train, td3_camel):
+def test_a_resumed_mask_goes_on_fading(train, cut, td3_camel):
     """Its schedule is where it was."""
+    arguments = ["--env-id", "llmwrappers-tests/Reach-v0", "--prior", "random", "--mask-fraction", "1.0"]
+    arguments += ["--total-timesteps", "190", "--checkpoint-every", "100"]
+    whole, run_dir = metrics_of(train(*arguments)), cut(*arguments)
+    td3_camel.main(["--resume", str(run_dir)])
+    assert metrics_of(run_dir) == whole
+    epsilons = [float(row[2]) for row in whole if row[1] == "mask/epsilon"]
+    assert epsilons == pytest.approx([1 - 25 * k / 190 for k in range(1, 8)])
+
+
+def test_a_finished_run_goes_on_for_more_steps(train, td3_camel, capsys):
+    """Its mask fades by the new total; an episode that the first end cut is not gone on with."""
     run_dir = train(
-        *("--env-id", "llmwrappers-tests/Reach-v0", "--prior", "random", "--mask-fraction", "1.0"),
-        *("--total-timesteps", "190", "--checkpoint-every", "100"),
+        *("--env-id", "llmwrappers-tests/Reach-v0", "--prior", "random", "--mask-fraction", "0.6", "--total-timesteps", "190"),
     )
     before = metrics_of(run_dir)
-    td3_camel.main(["--resume", str(run_dir)])
+    td3_camel.main(["--resume", str(run_dir)])  # there is nothing left to do
     assert metrics_of(run_dir) == before
-    epsilons = [float(row[2]) for row in before if row[1] == "mask/epsilon"]
-    assert epsilons == pytest.approx([1 - 25 * k / 190 for k in range(1, 8)])
+
+    capsys.readouterr()
+    td3_camel.main(["--resume", str(run_dir), "--total-timesteps", "400"])
+    note = "the mask's probability falls to 0 at step 240 instead of 114, and rises first"
+    assert f"note: the run goes on to 400 steps instead of 190; {note}\n" in capsys.readouterr().out
+    assert metrics_of(run_dir)[: len(before)] == before
+    assert json.loads((run_dir / "summary.json").read_text())["global_step"] == 400
+    assert metrics_of(run_dir)[-1][0] == "400"
+    epsilons = [(int(row[0]), float(row[2])) for row in metrics_of(run_dir)[len(before) :] if row[1] == "mask/epsilon"]
+    assert [step for step, _ in epsilons] == [190 + 25 * k for k in range(1, 9)]
+    assert [epsilon for _, epsilon in epsilons] == pytest.approx([max(0.0, 1 - step / 240) for step, _ in epsilons])
+
+    description = json.loads((run_dir / "args.json").read_text())
+    assert description["args"]["total_timesteps"] == 400
+    assert [resumed["args_before"] for resumed in description["resumed"]] == [{"total_timesteps": 190}]
+    with pytest.raises(UserError, match=r"--total-timesteps 399: the run in .* has 400; --resume takes more steps, not fewer"):
+        td3_camel.main(["--resume", str(run_dir), "--total-timesteps", "399"])
+
+
+def test_without_a_schedule_more_steps_are_what_they_would_have_been(train, td3_camel):
+    """To the last bit, where the first end is also the end of an episode."""
+    arguments = ["--env-id", "llmwrappers-tests/Reach-v0", "--prior", "none", "--checkpoint-every", "200"]
+    whole = train(*arguments, "--total-timesteps", "400")
+    longer = train(*arguments, "--total-timesteps", "200")
+    td3_camel.main(["--resume", str(longer), "--total-timesteps", "400"])
+    assert metrics_of(longer) == metrics_of(whole)
+    assert all(torch.equal(parameter, saved(longer)[name]) for name, parameter in saved(whole).items())
 
 
 def test_every_prior_trains_in_a_mask_around_it(train, td3_camel, tmp_path):
@@ -360,19 +415,17 @@ def test_a_folder_as_prior_makes_one_run_folder(train, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:.*the prior.*:UserWarning")
-def test_faults_are_counted_on_by_a_resumed_run(train, td3_camel, tmp_path):
+def test_faults_are_counted_on_by_a_resumed_run(train, cut, td3_camel, tmp_path):
     """The prior fails in a tenth of the states, but not where its first episode plays, or it would be refused."""
     (tmp_path / "moody.py").write_text(
         "import math\n\ndef policy(obs):\n    return [0.1 / (obs[1] < 0 or math.sin(1e3 * obs[0]) > -0.8), 0.0]\n"
     )
-    run_dir = train(
-        *("--env-id", "llmwrappers-tests/Reach-v0", "--prior", str(tmp_path / "moody.py"), "--total-timesteps", "350"),
-        *("--mask-fraction", "1.0", "--checkpoint-every", "200"),
-    )
-    before = metrics_of(run_dir)
+    arguments = ["--env-id", "llmwrappers-tests/Reach-v0", "--prior", str(tmp_path / "moody.py"), "--total-timesteps", "350"]
+    arguments += ["--mask-fraction", "1.0", "--checkpoint-every", "200"]
+    whole, run_dir = metrics_of(train(*arguments)), cut(*arguments)
     assert last_value(run_dir, "mask/prior_faults") > 0
     td3_camel.main(["--resume", str(run_dir)])
-    assert metrics_of(run_dir) == before
+    assert metrics_of(run_dir) == whole
 
 
 class Scattered(OneStep):
@@ -387,19 +440,17 @@ gym.register("llmwrappers-tests/Scattered-v0", entry_point=Scattered, disable_en
 
 
 @pytest.mark.filterwarnings("ignore:.*the prior.*:UserWarning")
-def test_faults_in_a_row_are_counted_on_by_a_resumed_run(train, td3_camel, tmp_path):
+def test_faults_in_a_row_are_counted_on_by_a_resumed_run(train, cut, td3_camel, tmp_path):
     """Two faults an episode: the tenth is made after the checkpoint, and the prior is asked no more."""
     first = float(gym.make("llmwrappers-tests/Scattered-v0").reset(seed=1)[0][0])  # where it is tried
     (tmp_path / "broken.py").write_text(f"def policy(obs):\n    return [[0.5][int(obs[0] != {first!r})]]\n")
-    run_dir = train(
-        *("--env-id", "llmwrappers-tests/Scattered-v0", "--prior", str(tmp_path / "broken.py"), "--total-timesteps", "7"),
-        *("--mask-fraction", "1.0", "--checkpoint-every", "4"),
-    )
-    before = metrics_of(run_dir)
+    arguments = ["--env-id", "llmwrappers-tests/Scattered-v0", "--prior", str(tmp_path / "broken.py"), "--total-timesteps", "7"]
+    arguments += ["--mask-fraction", "1.0", "--checkpoint-every", "4"]
+    whole, run_dir = metrics_of(train(*arguments)), cut(*arguments)
     assert torch.load(run_dir / "checkpoint.pt")["prior_faults"][0] < 10
-    assert last_value(run_dir, "mask/prior_faults") == 10
     td3_camel.main(["--resume", str(run_dir)])
-    assert metrics_of(run_dir) == before
+    assert last_value(run_dir, "mask/prior_faults") == 10
+    assert metrics_of(run_dir) == whole
 
 
 def replay_of(td3_camel, run_dir, observation_dim, action_dim):
@@ -414,8 +465,7 @@ def replay_of(td3_camel, run_dir, observation_dim, action_dim):
 def test_an_episode_that_a_time_limit_ends_goes_on_in_the_targets(train, td3_camel, env_id, a, not_terminated):
     """Reach is truncated after 25 steps; OneStep terminates."""
     run_dir = train(
-        *("--env-id", f"llmwrappers-tests/{env_id}-v0", "--prior", "none", "--total-timesteps", "60"),
-        *("--checkpoint-every", "50"),
+        *("--env-id", f"llmwrappers-tests/{env_id}-v0", "--prior", "none", "--total-timesteps", "50"),
     )
     found = replay_of(td3_camel, run_dir, 2, a)["not_terminated"]
     assert len(found) == 50
