@@ -38,6 +38,7 @@ def make_env(args: RunArgs, video_dir: Path | None = None) -> gym.Env:
     warnings.filterwarnings("ignore", message=".*is out of date", category=DeprecationWarning)
     if video_dir:
         render_without_display()
+        warnings.filterwarnings("ignore", message=".*Overwriting existing videos")  # a resumed run's own
     try:
         made = gym.make(args.env_id, disable_env_checker=True, **options)
         env: gym.Env = CheckedEnv(bounded(without_text(made)), args.env_id)

@@ -30,6 +30,8 @@ def evaluate(env: gym.Env, act: Callable[[Any], Any], seed: int, episodes: int, 
             episodic_return += float(reward) - float(info.get("llm_reward", 0.0))
             done = terminated or truncated
         returns.append(episodic_return)
+    if env.has_wrapper_attr("stop_recording") and env.get_wrapper_attr("recording"):
+        env.get_wrapper_attr("stop_recording")()  # else the next reset would, and the film be written by then
     if bounded and (cut := env.get_wrapper_attr("cut_episodes") - cut_before):
         print(f"note: {cut} of {episodes} episodes of the evaluation were cut (--max-episode-steps)", flush=True)
     return float(np.mean(returns))

@@ -44,6 +44,8 @@ class Logger:
             self.csv.writerow(["global_step", "metric", "value"])
         self.tensorboard = SummaryWriter(str(run_dir), purge_step=self.global_step + 1 if csv_bytes else 0)
         self.wandb = wandb_run(args, run_dir, arm) if args.track else None
+        rows = "\n".join(f"|{name}|{value}|" for name, value in vars(args).items())
+        self.tensorboard.add_text("hyperparameters", f"|param|value|\n|-|-|\n{rows}", self.global_step)
         (run_dir / "summary.json").unlink(missing_ok=True)  # a finished run that is resumed goes back to its last checkpoint
 
         self.start_step, self.start_time, self.last_line = self.global_step, time.monotonic(), time.monotonic()
@@ -58,7 +60,15 @@ class Logger:
             self.tensorboard.add_scalar(name, value, global_step)
         self.file.flush()
         if self.wandb:
-            self.wandb.log(values, step=global_step)
+            films = self.films(global_step) if "eval/episodic_return" in values else {}
+            self.wandb.log({**values, **films}, step=global_step)
+
+    def films(self, global_step: int) -> dict[str, list]:
+        """For W&B, what --capture-video recorded of an evaluation."""
+        import wandb
+
+        paths = sorted((self.run_dir / "videos").glob(f"step-{global_step}-*.mp4"))
+        return {"eval/video": [wandb.Video(str(path), path.stem, format="mp4") for path in paths]} if paths else {}
 
     def progress(self, global_step: int, last_return: float) -> None:
         """Shows where the run is."""
@@ -90,6 +100,8 @@ class Logger:
         """Writes summary.json, which says that the run has finished."""
         summary = {"global_step": global_step, "seconds": round(self.seconds, 1), **values}
         write_atomically(self.run_dir / "summary.json", json.dumps(summary, indent=2))
+        if self.wandb:
+            self.wandb.summary.update(summary)
         verdict = f"; {values['verdict']}" if values.get("verdict") else ""
         self.print(f"return of the agent alone at the end: {values['eval/episodic_return']:.1f}{verdict}")
 
@@ -132,6 +144,7 @@ def wandb_run(args: RunArgs, run_dir: Path, arm: str):
             name=run_dir.name,
             id=run_dir.name,
             resume="allow",
+            allow_val_change=True,  # a resumed run may have more total_timesteps
             dir=str(run_dir),
         )
     except Exception as error:

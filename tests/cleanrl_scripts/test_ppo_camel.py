@@ -20,6 +20,7 @@ from cleanrl_scripts import ppo_camel
 from cleanrl_scripts.common import actor_critic, networks
 from cleanrl_scripts.common.actor_critic import ActorCritic
 from cleanrl_scripts.common.errors import UserError
+from cleanrl_scripts.comparison.tracking import wandb_records
 from llmwrappers.priors.audition import Audition, Episode, Teacher
 from llmwrappers.priors.dagger import DAgger
 
@@ -307,15 +308,38 @@ def test_kills_at_random_moments_leave_no_trace(tmp_path, prior):
 
 
 def test_the_script_runs_from_the_command_line_and_is_tracked_offline(tmp_path):
-    command = [sys.executable, str(SCRIPT), *QUICK, "--env-id", ONE_STEP, "--runs-dir", str(tmp_path)]
+    command = [sys.executable, str(SCRIPT), *QUICK, "--env-id", "Pendulum-v1", "--runs-dir", str(tmp_path)]
     done = subprocess.run(
-        [*command, "--env-id", "Pendulum-v1", "--clone-steps", "2400", "--total-timesteps", "2656", "--track"],
+        [*command, "--clone-steps", "2400", "--total-timesteps", "2656", "--track", "--capture-video"],
         capture_output=True, text=True, check=True, env={**__import__("os").environ, "WANDB_MODE": "offline"},
     )  # fmt: skip
     assert "The agent begins as a copy of policy-" in done.stdout
     (run_dir,) = tmp_path.iterdir()
-    assert list(run_dir.glob("wandb/offline-run-*"))
     assert json.loads((run_dir / "args.json").read_text())["args"]["prior"] == "auto"
+
+    (tracked,) = run_dir.glob("wandb/offline-run-*/*.wandb")
+    summary, films = {}, {}
+    for record in wandb_records(tracked):
+        summary |= {item.key: json.loads(item.value_json) for item in record.summary.update}
+        logged = {item.key or ".".join(item.nested_key): json.loads(item.value_json) for item in record.history.item}
+        if "eval/video.videos" in logged:
+            (films[logged["_step"]],) = logged["eval/video.videos"]
+    assert summary["verdict"] == summary_of(run_dir)["verdict"]
+    assert films.keys() == dict(values_of(run_dir, "eval/episodic_return")).keys()
+    for step, film in films.items():
+        (recorded,) = run_dir.glob(f"videos/step-{step}-episode-*.mp4")
+        assert (tracked.parent / "files" / film["path"]).read_bytes() == recorded.read_bytes()
+        assert film["caption"] == recorded.stem
+
+
+def test_tensorboard_shows_the_hyperparameters(train):
+    accumulators = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    run_dir = train("--env-id", ONE_STEP, "--prior", "none", "--total-timesteps", "128", "--seed", "7")
+    events = accumulators.EventAccumulator(str(run_dir)).Reload()
+    (text,) = events.Tensors("hyperparameters/text_summary")
+    (table,) = (value.decode() for value in text.tensor_proto.string_val)
+    assert table.startswith("|param|value|\n|-|-|\n")
+    assert {"|seed|7|", f"|env_id|{ONE_STEP}|", "|learning_rate|0.0003|"} <= set(table.splitlines())
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 from gymnasium.envs.classic_control import PendulumEnv
 
+from cleanrl_scripts.common.arguments import RunArgs
+from cleanrl_scripts.common.environments import make_env
 from cleanrl_scripts.common.evaluation import evaluate
 from llmwrappers.bounded_episodes import BoundedEpisodes
 
@@ -39,3 +41,14 @@ def test_cut_episodes_are_counted(capsys):
     for _ in range(2):
         evaluate(env, lambda observation: np.zeros(1, np.float32), seed=1, episodes=2)
         assert capsys.readouterr().out == "note: 2 of 2 episodes of the evaluation were cut (--max-episode-steps)\n"
+
+
+def test_a_film_is_there_when_its_evaluation_has_ended(tmp_path):
+    """Also of an evaluation of one episode, which no reset follows."""
+    args = RunArgs(env_id="Pendulum-v1", eval_episodes=1)
+    env = make_env(args, tmp_path / "videos")
+    for name in ("first", "second"):
+        evaluate(env, lambda observation: [0.0], seed=1, episodes=1, video_name=name)
+        assert list(tmp_path.glob(f"videos/{name}-episode-*.mp4"))
+    env.close()
+    assert len(list(tmp_path.glob("videos/*.mp4"))) == 2
