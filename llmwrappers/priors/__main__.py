@@ -1,4 +1,4 @@
-"""Measures prior policies alone, over seeded episodes, and applies the rule that chose the shipped defaults.
+"""Measures prior policies alone, over seeded episodes, and says which one a rule takes by these alone.
 
 ::
 
@@ -15,6 +15,7 @@ NaN or Inf; the middle of the action space is executed instead (any action, wher
 import argparse
 import json
 import statistics
+from typing import Any
 
 import gymnasium as gym
 
@@ -29,7 +30,7 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m llmwrappers.priors",
         description="Measures prior policies alone, over seeded episodes; +- is the standard deviation over episodes.",
-        epilog=f"The rule that chooses the default: {RULE}.",
+        epilog=f"The rule: {RULE}. Some defaults were chosen by training instead; a note then says why.",
     )
     parser.add_argument("--env-id", nargs="+", help="Gymnasium environments (default: those of the shipped priors)")
     parser.add_argument("--env-kwargs", metavar="JSON", default="{}", help="what they are made with, a JSON object")
@@ -97,21 +98,28 @@ def main(argv: list[str] | None = None) -> None:
                 mark = "   default" if number == default else ""
                 print(row(str(number), measurements[number], mark), flush=True)
             if args.candidate is None:
-                print_choice(choose(measurements), default)
+                provenance = json.loads((folders[env_id] / "provenance.json").read_text("utf-8"))
+                print_choice(choose(measurements), provenance["default"])
         print()
         env.close()
 
 
-def print_choice(winner: int | None, default: int | None) -> None:
-    """Prints which candidate the rule takes, loudly where it is not the shipped default."""
-    if default is None:
+def print_choice(winner: int | None, default: dict[str, Any]) -> None:
+    """Prints which candidate the rule takes, and why the default is another, where it is.
+
+    Args:
+        default: what ``provenance.json`` says of it
+    """
+    candidate = default["candidate"]
+    if candidate is None:
         print(f"The rule takes {winner}; none of them is a default, because training has not shown that one helps.")
-    elif winner == default:
-        print(f"The rule takes {default}, the shipped default.")
-    elif winner is None:
-        print(f"!!! WARNING: every candidate faults, so the rule takes none; the shipped default is {default}.")
+    elif winner == candidate:
+        print(f"The rule takes {candidate}, the shipped default.")
     else:
-        print(f"!!! WARNING: the rule takes {winner} here, but the shipped default is {default}.")
+        takes = (
+            f"by these episodes the rule takes {winner}" if winner else "every candidate faults here, so the rule takes none"
+        )
+        print(f"note: {takes}. The default is {candidate}, by what was measured when it was chosen: {default['measured']}")
 
 
 if __name__ == "__main__":

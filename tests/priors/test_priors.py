@@ -435,10 +435,17 @@ class TestCommand:
         assert [number for number, _, mark in rows if mark] == ["5"]
         assert "The rule takes 5, the shipped default." in result.stdout
 
-    def test_says_loudly_that_the_rule_takes_another(self, capsys, monkeypatch):
-        monkeypatch.setattr("llmwrappers.priors.__main__.choose", lambda measurements: 4)
-        main(["--env-id", "Hopper-v5", "--episodes", "1"])
-        assert "!!! WARNING: the rule takes 4 here, but the shipped default is 5." in capsys.readouterr().out
+    @pytest.mark.parametrize("winner", [2, None])
+    @pytest.mark.parametrize("env_id", ["Pendulum-v1", "Hopper-v5"])
+    def test_notes_why_the_default_is_another_than_the_rules(self, capsys, monkeypatch, env_id, winner):
+        """The reason is the one that stands with the default."""
+        monkeypatch.setattr("llmwrappers.priors.__main__.choose", lambda measurements: winner)
+        main(["--env-id", env_id, "--episodes", "1"])
+        default = PROVENANCE[env_id.replace("-v5", "-v4")]["default"]
+        takes = "by these episodes the rule takes 2" if winner else "every candidate faults here, so the rule takes none"
+        note = f"note: {takes}. The default is {default['candidate']}, by what was measured when it was chosen: "
+        lines = capsys.readouterr().out.splitlines()
+        assert [line for line in lines if "rule takes" in line] == [note + default["measured"]]
 
     def test_measures_the_candidate_that_is_named(self, capsys):
         numbers = []
