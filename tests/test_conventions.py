@@ -475,3 +475,12 @@ def test_maskable_ppo_never_violates_the_mask(outermost):
     model.learn(300)
     assert env.steps == 300
     assert env.active > 150
+
+
+def test_a_gymnasium_that_is_too_old_is_named(tmp_path):
+    """As a package brings it whose pins are old."""
+    (tmp_path / "gymnasium.py").write_text('__version__ = "0.29.1"')
+    code = f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT)!r}]; import llmwrappers"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    message = "ImportError: llmwrappers needs Gymnasium 1.2 or newer, found 0.29.1: pip install 'gymnasium>=1.2,<2'"
+    assert ended.stderr.splitlines()[-1] == message
