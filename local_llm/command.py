@@ -9,7 +9,6 @@ import platform
 import shlex
 import signal
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from llmwrappers.making import env_kwargs_of
+from llmwrappers.making import accept_older_versions, env_kwargs_of
 from local_llm.models.recorded import Recorded
 from local_llm.models.reply import Backend, Message, ModelError, Reply, Sampling, count_tokens
 from local_llm.reply_text import StillThinking, for_the_user
@@ -142,8 +141,7 @@ def make_backend(args: argparse.Namespace) -> Backend:
 
 def exit_status(name: str, run: Callable[[argparse.Namespace], object], args: argparse.Namespace) -> int:
     """Runs a command to its end; returns its exit status, after a line on what went wrong, if anything did."""
-    # The papers' results are on v4; gymnasium warns that there is a v5.
-    warnings.filterwarnings("ignore", message=".*is out of date", category=DeprecationWarning)
+    accept_older_versions()
     try:
         run(args)
     except (UserError, ModelError, TrainingFailed, gym.error.Error, ValueError, TypeError, ImportError, OSError) as error:

@@ -27,7 +27,7 @@ from gymnasium.utils import RecordConstructorArgs
 
 from llmwrappers.containment.lint import MODULES
 from llmwrappers.containment.policy import SLOWEST_CALL
-from llmwrappers.making import OF_RENDERING, made_with, without_text
+from llmwrappers.making import OF_RENDERING, accept_older_versions, made_with, without_text
 from local_llm.command import add_env_options, take_env_kwargs
 from local_llm.environment_facts import action_names, constants, control_step, grid_words, model_xml, step_limit
 from local_llm.facts import PROMPTS, Facts, FactsError, MissingFact, load_facts, serving
@@ -257,6 +257,7 @@ def main(arguments: list[str] | None = None) -> int:
     add_env_options(parser, "a Gymnasium id, for example Hopper-v4", required=True)
     args = parser.parse_args(arguments)
     take_env_kwargs(parser, args)
+    accept_older_versions()
     try:
         print(render_prompt(args.env_id, **args.env_kwargs))
     except (gym.error.Error, FactsError, TypeError) as error:

@@ -49,6 +49,11 @@ def test_it_does_what_the_module_does():
     assert "Pendulum-v1, episodes seeded 0 to 0" in done.stdout
 
 
+def test_the_older_versions_of_the_papers_are_no_news():
+    done = run("prompt", "--env-id", "Hopper-v4")
+    assert (done.returncode, "out of date" in done.stderr) == (0, False)
+
+
 def test_an_error_of_the_module_keeps_its_exit_code():
     done = run("train", "td3-camel", "--env-id", "CartPole-v1", "--prior", "none")
     assert done.returncode == 1

@@ -12,7 +12,7 @@ from cleanrl_scripts.common.arguments import RunArgs
 from cleanrl_scripts.common.checked_env import CheckedEnv
 from cleanrl_scripts.common.errors import UserError
 from llmwrappers.bounded_episodes import MAX_EPISODE_STEPS, bounded
-from llmwrappers.making import env_kwargs_of, render_without_display, way_out, without_text
+from llmwrappers.making import accept_older_versions, env_kwargs_of, render_without_display, way_out, without_text
 
 WAYS_OUT = {
     MultiDiscrete: "; gymnasium.wrappers.TransformAction with a Discrete space can number the combinations of its actions",
@@ -34,8 +34,7 @@ def make_env(args: RunArgs, video_dir: Path | None = None) -> gym.Env:
         raise UserError(str(error)) from None
     options |= {"render_mode": "rgb_array"} if video_dir else {}
     options |= {"max_episode_steps": args.max_episode_steps} if args.max_episode_steps else {}
-    # The papers' results are on v4; gymnasium warns that there is a v5.
-    warnings.filterwarnings("ignore", message=".*is out of date", category=DeprecationWarning)
+    accept_older_versions()
     if video_dir:
         render_without_display()
         warnings.filterwarnings("ignore", message=".*Overwriting existing videos")  # a resumed run's own
