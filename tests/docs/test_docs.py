@@ -71,14 +71,43 @@ def test_the_pages_have_paths_and_links():
     assert len(re.findall(r"\]\((?!http)", text(README))) > 10
 
 
-@pytest.mark.slow
-def test_the_site_builds(tmp_path):
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The folder of the built site."""
     pytest.importorskip("mkdocs")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
     subprocess.run(command, cwd=ROOT, check=True, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"})
-    assert (tmp_path / "index.html").is_file()
-    assert (tmp_path / "benchmarks" / "EVIDENCE" / "index.html").is_file()
-    assert "Confines each action" in text(tmp_path / "api" / "index.html")
+    return folder
+
+
+def test_the_site_has_the_pages_and_the_docstrings(site):
+    assert (site / "index.html").is_file()
+    assert (site / "benchmarks" / "EVIDENCE" / "index.html").is_file()
+    assert "Confines each action" in text(site / "api" / "index.html")
+
+
+@pytest.mark.parametrize(
+    ("query", "page"),
+    [("ActionMask", "concepts/"), ("ActionMask", "api/"), ("hyperparameters", "camel/"), ("hyperparameters", "ultra/")],
+)
+def test_the_search_finds_a_word_of_a_page(site, query, page):
+    index = json.loads(text(site / "search" / "search_index.json"))
+
+    def words(passage: str) -> list[str]:
+        return [word.lower() for word in re.split(index["config"]["separator"], passage) if word]
+
+    found = [
+        words(section["title"] + " " + section["text"]) for section in index["docs"] if section["location"].startswith(page)
+    ]
+    assert any(set(words(query)) <= set(section) for section in found)
+
+
+def test_a_name_in_a_table_is_kept_whole(site):
+    page = text(site / "environments" / "index.html")
+    assert '<td><span class="whole">gymnasium-robotics</span></td>' in page
+    assert '<td><code><span class="whole">ale_py:ALE/Breakout-v5</span></code>' in page
+    assert "<td>wrapped, trained, prompt rendered</td>" in page
 
 
 # ---------------------------------------------------------------------------------------------------------------- numbers
