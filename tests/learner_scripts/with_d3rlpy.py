@@ -14,7 +14,8 @@ from d3rlpy.preprocessing import MinMaxActionScaler
 recorded = minari.load_dataset("pendulum/prior-v0")
 env, episodes = recorded.recover_environment(), list(recorded)
 dataset = d3rlpy.dataset.MDPDataset(
-    observations=np.concatenate([episode.observations[:-1] for episode in episodes]),  # Minari keeps the last one, too
+    # Minari keeps the observation after the last step, too
+    observations=np.concatenate([episode.observations[:-1] for episode in episodes]),
     actions=np.concatenate([episode.actions for episode in episodes]),
     rewards=np.concatenate([episode.rewards for episode in episodes]),
     terminals=np.concatenate([episode.terminations for episode in episodes]),

@@ -24,7 +24,8 @@ def store_executed(samples, env_runner, **kwargs):
 register_env("masked", make)
 config = SACConfig().environment("masked").callbacks(on_sample_end=store_executed)
 config.training(num_steps_sampled_before_learning_starts=700, train_batch_size_per_learner=64)
-config.evaluation(evaluation_interval=10, evaluation_config={"env_config": {"alone": True}}, evaluation_duration=3)
+alone = {"env_config": {"alone": True}}
+config.evaluation(evaluation_interval=10, evaluation_config=alone, evaluation_duration=3)
 algo = config.build_algo()
 results = [algo.train() for _ in range(10)]  # at least 100 steps each
 for episode in algo.local_replay_buffer.episodes:

@@ -19,7 +19,8 @@ class ExecutedDDPG(DDPG):
     def record_transition(self, *, actions, infos, **others):
         native = self.action_space.native_space
         executed = to_normalized(transition_info(infos, "executed_action"), native.low, native.high)
-        super().record_transition(actions=torch.from_numpy(executed).view_as(actions), infos=infos, **others)
+        executed = torch.from_numpy(executed).view_as(actions)
+        super().record_transition(actions=executed, infos=infos, **others)
 
 
 spaces = {"observation_space": env.observation_space, "action_space": env.action_space}

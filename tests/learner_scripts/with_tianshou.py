@@ -13,7 +13,7 @@ from tianshou.utils.net.continuous import ContinuousActorDeterministic, Continuo
 from llmwrappers import EpsilonMaskSchedule, LLMActionMask, to_native, to_normalized
 
 env = EpsilonMaskSchedule(LLMActionMask(gym.make("Pendulum-v1"), "Pendulum-v1"), total_timesteps=1500)
-space, native = env.action_space, env.action_space.native_space  # a DummyVectorEnv's action_space is the native one
+space, native = env.action_space, env.action_space.native_space  # not a DummyVectorEnv's
 
 
 def net(**kwargs):
