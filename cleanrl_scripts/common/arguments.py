@@ -28,8 +28,6 @@ class CommonArgs:
     """the id of the environment"""
     env_kwargs: str = "{}"
     """what the environment is made with, a JSON object, such as '{"obs_type": "ram"}'"""
-    max_episode_steps: int | None = None
-    """steps after which an episode is cut; by default the environment's own limit, or 10 000 where it has none"""
     total_timesteps: int = 1000000
     """total timesteps of the experiments"""
     seed: int = 1
@@ -51,6 +49,8 @@ class RunArgs(CommonArgs):
     """steps between evaluations"""
     eval_episodes: int = 10
     """episodes of an evaluation"""
+    max_episode_steps: int | None = None
+    """steps after which an episode is cut; by default the environment's own limit, or 10 000 where it has none"""
     checkpoint_every: int = 50_000
     """steps between checkpoints; the episodes at hand end there"""
     save_model: bool = True
