@@ -74,7 +74,14 @@ def main() -> None:
     """Plays one episode of each candidate alone, through the mask of an agent that sees pixels only."""
     for candidate in range(1, 6):
         env = gym.make("InvertedPendulumPixels-v0", disable_env_checker=True)
-        env = LLMActionMask(env, "InvertedPendulum-v4", radius=1e-6, candidate=candidate, prior_input="simulator")
+        env = LLMActionMask(
+            env,
+            "InvertedPendulum-v4",
+            radius=1e-6,
+            candidate=candidate,
+            prior_of_another_env=True,
+            prior_input="simulator",
+        )
         env.reset(seed=0)
         centre, episodic_return, steps, done = np.zeros(1, np.float32), 0.0, 0, False
         start = time.perf_counter()

@@ -316,8 +316,9 @@ def test_the_commands_of_a_page_run(page, tmp_path):
         if kind(command, NOT_RUN):
             continue
         start, asks = kind(command, SHORT), kind(command, ASKS)
-        for name in re.findall(r"runs/\.\.\./(\S+)", command):  # what a command before it has made
-            command = command.replace(f"runs/.../{name}", str(next((tmp_path / "runs").glob(f"*/{name}"))))
+        for name in re.findall(r"runs/\.\.\./(\S+)", command):  # what the command before it has made
+            made = max((tmp_path / "runs").glob(f"*/{name}"), key=lambda path: path.stat().st_mtime)
+            command = command.replace(f"runs/.../{name}", str(made))
         command = re.sub(r"https?://\S+", "http://127.0.0.1:9/v1", command)
         variables, (_, *rest) = re.match(r"(?:\w+=\S+ )*", command), shlex.split(re.sub(r"^(\w+=\S+ )+", "", command))
         assert variables is not None
