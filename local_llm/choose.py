@@ -47,14 +47,24 @@ RULES = {
 
 
 @dataclass
+class Refused:
+    """A reply that could not be used, the code in it, "" where none was found, and why."""
+
+    reply: str
+    source: str
+    why: str
+
+
+@dataclass
 class Candidate:
-    """A policy that a model wrote: its code, the file it is in, and the function, or why there is none."""
+    """A policy that a model wrote: its code, its file, the function, or why there is none, and what was refused before."""
 
     number: int
     source: str
     path: Path
     policy: PriorPolicy | None = None
     rejected: str = ""
+    refused: list[Refused] = field(default_factory=list)
 
 
 @dataclass

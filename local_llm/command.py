@@ -79,9 +79,36 @@ def take_env_kwargs(parser: argparse.ArgumentParser, args: argparse.Namespace) -
         parser.error(str(error))
 
 
-def env_words(args: argparse.Namespace) -> str:
+def env_words(env_id: str, env_kwargs: dict[str, Any]) -> str:
     """Returns the options that name the environment, as one types them."""
-    return shlex.join(["--env-id", args.env_id, *(["--env-kwargs", json.dumps(args.env_kwargs)] if args.env_kwargs else [])])
+    return shlex.join(["--env-id", env_id, *(["--env-kwargs", json.dumps(env_kwargs)] if env_kwargs else [])])
+
+
+def use_in_training(env_id: str, env_kwargs: dict[str, Any], prior: Path) -> str:
+    """Returns the command that trains an agent with a prior.
+
+    Example:
+        >>> print(use_in_training("Pendulum-v1", {"g": 1.62}, Path("my policies")))
+        llmwrappers train ppo-camel --env-id Pendulum-v1 --env-kwargs '{"g": 1.62}' --prior 'my policies'
+    """
+    return f"llmwrappers train ppo-camel {env_words(env_id, env_kwargs)} --prior {shlex.quote(str(prior))}"
+
+
+def use_in_python(env_id: str, env_kwargs: dict[str, Any], prior: Path) -> str:
+    """Returns the lines of Python that make an environment whose actions a prior masks.
+
+    Example:
+        >>> print(use_in_python("Pendulum-v1", {"g": 1.62}, Path("policy-1.py")))
+        import gymnasium as gym
+        from llmwrappers import LLMActionMask
+        <BLANKLINE>
+        env = LLMActionMask(gym.make('Pendulum-v1', **{'g': 1.62}), prior='policy-1.py')
+    """
+    arguments = f", **{env_kwargs!r}" if env_kwargs else ""
+    made = f"gym.make({env_id!r}{arguments})"
+    return (
+        f"import gymnasium as gym\nfrom llmwrappers import LLMActionMask\n\nenv = LLMActionMask({made}, prior={str(prior)!r})"
+    )
 
 
 def take_sampling(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:

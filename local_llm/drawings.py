@@ -1,14 +1,17 @@
-"""Draws what a report shows: film strips of the candidates, and curves of what agents learned with them."""
+"""Draws what a report shows: films of the candidates, and curves of what agents learned with them."""
 
 import base64
+import itertools
 import math
 import struct
 import zlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import closing
 from html import escape
 from statistics import fmean
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 
 from llmwrappers.making import make_rendering
@@ -21,6 +24,9 @@ FRAMES = 8
 # Frames are made this high, or as high as lets all of them together stay small.
 FRAME_HEIGHTS = (160, 120, 90, 60)
 MOST_FRAME_BYTES = 800_000
+# The moving picture shows the first steps of an episode, as fast as they happen, or slower where the time step is long.
+MOVING_FRAMES, MOVING_FPS = 48, 10
+MOST_MOVING_BYTES = 390_000
 
 # The colours of the curves: without a prior, of an agent that began as a copy, of the policy alone.
 NONE, AGENT, ALONE = "#555555", "#0072b2", "#d55e00"
@@ -35,17 +41,19 @@ def _number(value: float) -> str:
 
 
 def films(env_id: str, candidates: list[Candidate], choice: Choice) -> str:
-    """Returns a film strip of each candidate that ran; where the environment cannot be rendered, why."""
-    filmed, problem = {}, ""
+    """Returns a film strip of each candidate that ran, and a moving picture of the best one; else why there is none."""
+    filmed, moving, problem = {}, "", ""
     for candidate in candidates:
         measured = choice.measurements.get(candidate.number)
         if candidate.policy is not None and measured and not measured.faults:
             try:
                 filmed[candidate.number] = film(env_id, candidate.policy, measured.steps[0], choice.seed, choice.env_kwargs)
+                if candidate.number == choice.best:
+                    moving = _moving(*moving_film(env_id, candidate.policy, choice.seed, choice.env_kwargs))
             except Exception as error:
                 problem = f"{type(error).__name__}: {error}"
                 break
-    images = {}
+    images: dict[int, list[tuple[str, str]]] = {}
     for height in FRAME_HEIGHTS:
         images = {
             number: [(caption, base64.b64encode(png(shrink(frame, height))).decode()) for caption, frame in frames]
@@ -62,11 +70,20 @@ def films(env_id: str, candidates: list[Candidate], choice: Choice) -> str:
         )
         parts.append(
             f"<figure><figcaption><b>Candidate {number}</b>&ensp;{episode}</figcaption>"
-            f'<div class="strip">{pictures}</div></figure>'
+            f'{moving if number == choice.best else ""}<div class="strip">{pictures}</div></figure>'
         )
     if problem:
         parts.append(f"<p>No film: {escape(env_id)} cannot be rendered here ({escape(problem)}).</p>")
     return f"<h2>What they do</h2>{''.join(parts)}" if parts else ""
+
+
+def _moving(frames: list[np.ndarray], milliseconds: int) -> str:
+    """The moving picture, or why there is none; who prefers no motion sees the film strip alone."""
+    for height in FRAME_HEIGHTS:
+        image = base64.b64encode(animated_png([shrink(frame, height) for frame in frames], milliseconds)).decode()
+        if len(image) <= MOST_MOVING_BYTES:
+            return f'<img class="moving" alt="the policy in motion" src="data:image/png;base64,{image}">'
+    return f'<p class="small">No moving picture: it would take more than {number_text(MOST_MOVING_BYTES)} bytes.</p>'
 
 
 def film(
@@ -78,20 +95,37 @@ def film(
         Exception: whatever the environment raises where it cannot be rendered
     """
     wanted = set(np.linspace(1, steps, min(FRAMES, steps)).round().astype(int).tolist())
-    env = make_rendering(env_id, **(env_kwargs or {}))
-    try:
-        frames = []
-        for t, step in enumerate(play(env, policy, seed), start=1):
-            if t in wanted:
-                frame = env.render()
-                if not (isinstance(frame, np.ndarray) and frame.ndim == 3):
-                    raise TypeError(f"render() returned {type(frame).__name__} instead of an image")
-                position = step.next_info.get("x_position")
-                at = "" if position is None else f" at {fixed_text(float(position), 1)} m"
-                frames.append((f"step {_number(t)}{at}", frame))
-        return frames
-    finally:
-        env.close()
+    with closing(make_rendering(env_id, **(env_kwargs or {}))) as env:
+        return list(_frames(env, policy, seed, wanted))
+
+
+def moving_film(
+    env_id: str, policy: PriorPolicy, seed: int, env_kwargs: dict[str, Any] | None = None
+) -> tuple[list[np.ndarray], int]:
+    """Plays the beginning of an episode, and returns its frames and for how many milliseconds each is shown.
+
+    Raises:
+        Exception: whatever the environment raises where it cannot be rendered
+    """
+    with closing(make_rendering(env_id, **(env_kwargs or {}))) as env:
+        steps_a_second = env.metadata.get("render_fps") or MOVING_FPS
+        every = max(1, round(steps_a_second / MOVING_FPS))
+        wanted = range(1, MOVING_FRAMES * every, every)
+        return [frame for _, frame in _frames(env, policy, seed, wanted)], min(1000, round(1000 * every / steps_a_second))
+
+
+def _frames(env: gym.Env, policy: PriorPolicy, seed: int, wanted: Collection[int]) -> Iterator[tuple[str, np.ndarray]]:
+    """Plays an episode as far as the last of the wanted steps, and yields their captions and images."""
+    for t, step in enumerate(play(env, policy, seed), start=1):
+        if t in wanted:
+            frame = env.render()
+            if not (isinstance(frame, np.ndarray) and frame.ndim == 3):
+                raise TypeError(f"render() returned {type(frame).__name__} instead of an image")
+            position = step.next_info.get("x_position")
+            at = "" if position is None else f" at {fixed_text(float(position), 1)} m"
+            yield f"step {_number(t)}{at}", frame
+        if t == max(wanted):
+            return
 
 
 def shrink(image: np.ndarray, height: int) -> np.ndarray:
@@ -114,18 +148,36 @@ def png(image: np.ndarray) -> bytes:
         >>> png(np.zeros((2, 3, 3), np.uint8))[:8]
         b'\\x89PNG\\r\\n\\x1a\\n'
     """
-    height, width, _ = image.shape
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    # Filter 2: each row is stored as its difference to the row above.
     above = np.concatenate([np.zeros((1, *image.shape[1:]), np.uint8), image[:-1]])
-    rows = np.concatenate([np.full((height, 1), 2, np.uint8), (image - above).reshape(height, -1)], axis=1)
-    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return (
-        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows.tobytes(), 9)) + chunk(b"IEND", b"")
-    )
+    # Filter 2: each row is stored as its difference to the row above.
+    return _png(image.shape, _chunk(b"IDAT", _rows(image - above, 2)))
+
+
+def animated_png(images: Sequence[np.ndarray], milliseconds: int) -> bytes:
+    """Encodes images of one size as an endless PNG, each shown for so long; colours have five bits, which halves its size."""
+    height, width, _ = images[0].shape
+    chunks, count = [_chunk(b"acTL", struct.pack(">II", len(images), 0))], itertools.count()
+    for index, image in enumerate(images):
+        control = struct.pack(">IIIIIHHBB", next(count), width, height, 0, 0, milliseconds, 1000, 0, 0)
+        rows = _rows(image & 0xF8 | image >> 5, 0)  # black and white stay what they are
+        # Who knows no animation shows the first image, which is stored as in any PNG.
+        data = _chunk(b"fdAT", struct.pack(">I", next(count)) + rows) if index else _chunk(b"IDAT", rows)
+        chunks += [_chunk(b"fcTL", control), data]
+    return _png(images[0].shape, *chunks)
+
+
+def _png(shape: tuple[int, ...], *chunks: bytes) -> bytes:
+    header = struct.pack(">IIBBBBB", shape[1], shape[0], 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", header) + b"".join(chunks) + _chunk(b"IEND", b"")
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def _rows(image: np.ndarray, filter_type: int) -> bytes:
+    marks = np.full((len(image), 1), filter_type, np.uint8)
+    return zlib.compress(np.concatenate([marks, image.reshape(len(image), -1)], axis=1).tobytes(), 9)
 
 
 # ------------------------------------------------------------------------------------------------------------- curves

@@ -118,8 +118,8 @@ def run(args: argparse.Namespace) -> None:
     guidance = "code" if (output / "critical.py").is_file() else "table"
     agent = args.trajectories.with_name("agent.pt")
     print(
-        f"\nuse it: python cleanrl_scripts/ppo_ultra.py {env_words(args)} --agent {agent if agent.is_file() else 'none'} "
-        f"--arm a --guidance {guidance} --critical-states {output}"
+        f"\nuse it: python cleanrl_scripts/ppo_ultra.py {env_words(args.env_id, args.env_kwargs)} "
+        f"--agent {agent if agent.is_file() else 'none'} --arm a --guidance {guidance} --critical-states {output}"
     )
 
 

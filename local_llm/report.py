@@ -1,6 +1,7 @@
 """Reports what became of the candidates, for a person: one HTML file.
 
-It is complete in itself: no script, nothing is loaded from elsewhere, and everything that a model wrote is escaped.
+It is complete in itself: nothing is loaded from elsewhere, everything that a model wrote is escaped, and the one script, which
+copies code, is the only one that a browser runs in it.
 """
 
 import json
@@ -14,11 +15,15 @@ import numpy as np
 
 from llmwrappers.files import write_atomically
 from llmwrappers.priors.measurement import WINDOWS, Measurement
+from local_llm import code_blocks
 from local_llm.choose import Candidate, Choice
+from local_llm.code_blocks import code_block
+from local_llm.command import use_in_python, use_in_training
 from local_llm.drawings import curves, films
 from local_llm.training import Run
 from local_llm.wording import count_text, fixed_text
 
+MOST_OF_A_REPLY = 10_000  # characters shown of a reply without code
 STYLE = """
 html { background: #fff; }
 * { box-sizing: border-box; }
@@ -45,6 +50,7 @@ th.group span { display: block; border-bottom: 1px solid #bbb; }
 td.spread { text-align: left; padding-left: .25rem; color: #666; }
 th.text, td.text { text-align: left; padding-left: 1.4rem; white-space: normal; overflow-wrap: anywhere; min-width: 12rem; }
 th.pair { text-align: center; }
+.groups th.deciding { color: #1c1c1c; font-weight: 600; } .groups th.deciding span { border-bottom: 2px solid #0072b2; }
 tr.chosen td { background: #e8f2f9; font-weight: 600; }
 tr.chosen td.spread { font-weight: normal; }
 tr.reference td { color: #555; font-style: italic; }
@@ -52,8 +58,11 @@ figure { margin: 0 0 1.6rem; break-inside: avoid; }
 figcaption { margin-bottom: .35rem; }
 figcaption b { color: #1c1c1c; font-size: .9rem; }
 .strip { display: grid; grid-template-columns: repeat(8, 1fr); gap: 3px; }
+@media (max-width: 40rem) { .strip { grid-template-columns: repeat(4, 1fr); } }
 .strip div { font: .68rem/1.6 "Helvetica Neue", "Segoe UI", Roboto, "Liberation Sans", Arial, sans-serif; color: #666; }
 .strip img { display: block; width: 100%; border: 1px solid #e3e3e3; }
+.moving { display: block; width: 15rem; margin-bottom: .5rem; border: 1px solid #e3e3e3; }
+@media (prefers-reduced-motion: reduce) { .moving { display: none; } }
 .panels { display: grid; grid-template-columns: repeat(auto-fill, minmax(20rem, 1fr)); gap: 1rem 1.5rem; }
 .panels svg { width: 100%; height: auto; display: block; }
 .legend { max-width: none; }
@@ -63,14 +72,16 @@ details { border-top: 1px solid #ddd; padding: .5rem 0; }
 summary { cursor: pointer; font-size: .9rem; }
 pre { font: .76rem/1.5 "SF Mono", Menlo, Consolas, "Liberation Mono", "DejaVu Sans Mono", monospace; background: #f6f6f4;
   padding: .9rem 1rem; margin: .6rem 0; white-space: pre-wrap; overflow-wrap: anywhere; }
+details > .small { margin: 1rem 0 0; }
 .facts { margin-top: 1rem; }
 .facts td { text-align: left; white-space: pre-wrap; overflow-wrap: anywhere; }
 .facts td:first-child { white-space: nowrap; color: #555; padding-right: 1.5rem; }
 @media screen and (prefers-color-scheme: dark) { html { filter: invert(.9) hue-rotate(180deg); }
-  .strip img { filter: invert(1) hue-rotate(180deg); } }
+  .strip img, .moving { filter: invert(1) hue-rotate(180deg); } }
 @media print { body { padding: 0; font-size: 10pt; } h2 { break-after: avoid; } pre { break-inside: auto; }
-  .verdict { font-size: 1.3rem; } }
+  .verdict { font-size: 1.3rem; } .moving { display: none; } }
 """
+STYLE += code_blocks.STYLE
 
 
 def write_report(
@@ -83,9 +94,9 @@ def write_report(
     ledger: str = "",
     provenance: Mapping[str, Any] | None = None,
 ) -> None:
-    """Writes the report of a choice as one self-contained HTML file: verdict, numbers, film strips, curves, code, prompt.
+    """Writes the report of a choice as one self-contained HTML file: verdict, use, numbers, films, curves, code, prompt.
 
-    Each candidate that ran is played once more, in this process, to film it. Where the environment cannot be rendered, the
+    Each candidate that ran is played again, in this process, to film it. Where the environment cannot be rendered, the
     report says why.
 
     Args:
@@ -116,16 +127,14 @@ def write_report(
     parts = [
         f"<h1>{escape(env_id)}: {count_text(len(candidates), 'policy', 'policies')} written by a language model</h1>",
         f'<p class="verdict{" helps" if choice.candidate is not None else ""}">{escape(choice.verdict)}</p>',
+        _use(candidates, choice),
         f'<h2>The candidates</h2><div class="wide">{_table(candidates, choice)}</div>',
         f'<p class="small">{escape(_table_notes(choice))}</p>',
         films(env_id, ordered, choice),
         curves(choice),
         f"<h2>How it was decided</h2><p>{escape(choice.rule)}</p>",
         "<h2>The code</h2>",
-        *(
-            _details(f"Candidate {candidate.number}: {choice.outcomes[candidate.number]}", candidate.source or "no code")
-            for candidate in ordered
-        ),
+        *(_code(candidate, choice.outcomes[candidate.number]) for candidate in ordered),
         "<h2>Where it comes from</h2>",
         _details("The prompt", prompt),
         _details("What asking has cost", ledger) if ledger else "",
@@ -135,13 +144,44 @@ def write_report(
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         # Were some text of a model not escaped, it could neither run nor load anything.
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\">"
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
+        f'script-src {code_blocks.SCRIPT_SOURCE}">'
         f"<title>{escape(env_id)}: {escape(choice.verdict.split(':')[0])}</title><style>{STYLE}</style></head>\n<body>"
         + "\n".join(part for part in parts if part)
-        + "\n</body></html>\n"
+        + f"\n<script>{code_blocks.SCRIPT}</script></body></html>\n"
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, page)
+
+
+def _use(candidates: list[Candidate], choice: Choice) -> str:
+    """How to use the chosen candidate; nothing if none was chosen."""
+    chosen = next((candidate for candidate in candidates if candidate.number == choice.candidate), None)
+    if chosen is None:
+        return ""
+    prior = choice.env_id, choice.env_kwargs, chosen.path.resolve()
+    return (
+        f"<h2>Use it</h2><p>Train an agent with candidate {chosen.number}:</p>"
+        f"{code_block(use_in_training(*prior), is_python=False)}"
+        f"<p>Or mask the actions of your own agent with it:</p>{code_block(use_in_python(*prior))}"
+    )
+
+
+def _code(candidate: Candidate, outcome: str) -> str:
+    """The code of each reply of a candidate, in order, and why it could not be used, if it could not."""
+    parts = []
+    for number, refused in enumerate(candidate.refused, start=1):
+        parts.append(f'<p class="small"><b>Reply {number}</b> could not be used: {escape(refused.why)}</p>')
+        if refused.source:
+            parts.append(code_block(refused.source))
+        else:
+            cut = " [...]" if len(refused.reply) > MOST_OF_A_REPLY else ""
+            parts.append(f"<pre>{escape(refused.reply[:MOST_OF_A_REPLY])}{cut}</pre>")
+    if candidate.policy is not None and parts:
+        parts.append(f'<p class="small"><b>Reply {len(candidate.refused) + 1}</b> is the candidate:</p>')
+    if candidate.policy is not None or not parts:
+        parts.append(code_block(candidate.source) if candidate.source else "<p>No code.</p>")
+    return f"<details><summary>Candidate {candidate.number}: {escape(outcome)}</summary>{''.join(parts)}</details>"
 
 
 def _details(summary: str, text: str) -> str:
@@ -193,15 +233,18 @@ def _table(candidates: list[Candidate], choice: Choice) -> str:
         ("faults", single("faults"), None),
     ]
     learned = [fmean(run.learned() for run in runs) if runs else None for _, _, runs, *_ in rows]
+    agents = [("learned", learned, None)]
+    deciding, rest = (agents, alone) if choice.runs else (alone[:1], alone[1:])
     groups = [
         (title, [column for column in columns if any(value is not None for value in column[1])])
-        for title, columns in (("alone", alone), ("agents", [("learned", learned, None)]))
+        for title, columns in (("this decided", deciding), ("alone", rest))
     ]
     heads, subheads, cells = ["<th></th>"], ["<th></th>"], [[f"<td>{escape(name)}</td>"] for name, *_ in rows]
     for title, columns in groups:
         if columns:
             width = sum(2 if spreads else 1 for _, _, spreads in columns)
-            heads.append(f'<th class="group" colspan="{width}"><span>{title}</span></th>')
+            kind = "group deciding" if columns[0] in deciding else "group"
+            heads.append(f'<th class="{kind}" colspan="{width}"><span>{title}</span></th>')
         for heading, values, spreads in columns:
             subheads.append(f'<th class="pair" colspan="2">{heading}</th>' if spreads else f"<th>{heading}</th>")
             whole = heading.endswith("%") or heading == "faults"
@@ -242,7 +285,7 @@ def _table_notes(choice: Choice) -> str:
         notes.append("Chatter: how often the action changes; where the policy allows several, one is drawn.")
     if choice.runs:
         notes.append(
-            "Agents: mean return of an agent that began as a copy of the policy, over the evaluations in the last third of a "
+            "Learned: mean return of an agent that began as a copy of the policy, over the evaluations in the last third of a "
             "run and over all runs."
         )
     return " ".join(notes)

@@ -27,7 +27,7 @@ from llmwrappers.priors import PriorPolicy
 from llmwrappers.priors.measurement import Measurement, choose, measure, random_actions
 from llmwrappers.priors.probe import is_readable
 from llmwrappers.priors.written_for import env_facts
-from local_llm.choose import BUDGET_STEPS, Candidate, Choice, choose_candidate
+from local_llm.choose import BUDGET_STEPS, Candidate, Choice, Refused, choose_candidate
 from local_llm.command import (
     MOST_RETRIES,
     Overwriting,
@@ -37,7 +37,6 @@ from local_llm.command import (
     circumstances,
     claim_output,
     command_line,
-    env_words,
     exit_status,
     how_to_go_on,
     make_backend,
@@ -46,6 +45,7 @@ from local_llm.command import (
     stop_on_sigterm,
     take_env_kwargs,
     take_sampling,
+    use_in_training,
     why_refused,
 )
 from local_llm.extract import extract_policy
@@ -99,11 +99,13 @@ class Writer:
         self.candidates.append(candidate)
         for retry in range(MOST_RETRIES + 1):
             self.conversations[number] = [*messages, {"role": "assistant", "content": reply.text}]
+            source = ""
             try:
-                candidate.source = extract_policy(reply.text, reply.finish_reason)
+                candidate.source = source = extract_policy(reply.text, reply.finish_reason)
                 candidate.policy = self._vetted(candidate.source)
             except (ExtractionError, PolicyRejected) as error:
                 candidate.rejected = why_refused(error, reply, self.sampling)
+                candidate.refused.append(Refused(reply.text, source, candidate.rejected))
                 if retry == MOST_RETRIES:
                     break
                 try:
@@ -313,7 +315,7 @@ def write_and_choose(args: argparse.Namespace, prompt: str, writer: Writer) -> C
         raise UserError(f"none of the replies could be used; report.html says why. {way_out}")
     if choice.candidate is not None:
         print(f"prior:  {args.output / f'policy-{choice.candidate}.py'}")
-        print(f"use it: python cleanrl_scripts/ppo_camel.py {env_words(args)} --prior {args.output}")
+        print(f"use it: {use_in_training(args.env_id, args.env_kwargs, args.output)}")
     return choice
 
 

@@ -1,9 +1,16 @@
 """What the commands that ask a model share."""
 
+import json
+import shlex
 import subprocess
 import sys
 
+import pytest
 from conftest import ROOT
+
+from cleanrl_scripts import ppo_camel
+from llmwrappers.__main__ import COMMANDS
+from local_llm.command import use_in_python, use_in_training
 
 TWICE = """
 import os, signal, time
@@ -22,3 +29,27 @@ finally:
 def test_a_second_sigterm_leaves_the_first_its_time_to_clean_up():
     ended = subprocess.run([sys.executable, "-c", TWICE], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout, ended.stderr) == (143, "cleaned up\n", "")
+
+
+@pytest.mark.parametrize(
+    ("env_id", "env_kwargs"),
+    [("Pendulum-v1", {}), ("Pendulum-v1", {"g": 1.62}), ("llmwrappers:llmwrappers/HopperBeyond-v0", {})],
+)
+def test_what_says_how_to_use_a_prior_runs(env_id, env_kwargs, tmp_path):
+    """The command is parsed by the script that it names, the Python is executed."""
+    prior = tmp_path / 'it\'s a "prior" é.py'
+    prior.write_text("def policy(obs):\n    return [0.0] * ACTIONS\n".replace("ACTIONS", "3" if "Hopper" in env_id else "1"))
+    program, *words = shlex.split(use_in_training(env_id, env_kwargs, prior))
+    command = " ".join(words[:2])
+    assert (program, COMMANDS[command][0]) == ("llmwrappers", "cleanrl_scripts.ppo_camel")
+    args = ppo_camel.parse_args(words[2:])
+    assert (args.env_id, json.loads(args.env_kwargs), args.prior) == (env_id, env_kwargs, str(prior))
+
+    names: dict = {}
+    exec(use_in_python(env_id, env_kwargs, prior), names)
+    env = names["env"]
+    assert env.spec.id == env_id.rpartition(":")[2]
+    assert {name: env.spec.kwargs[name] for name in env_kwargs} == env_kwargs
+    _, info = env.reset(seed=0)
+    assert info["mask_active"]
+    env.close()

@@ -1,11 +1,12 @@
 """local_llm/drawings.py: images are what they show, and axes have few ticks."""
 
+import io
 import zlib
 
 import numpy as np
 import pytest
 
-from local_llm.drawings import film, png, shrink, ticks
+from local_llm.drawings import MOVING_FRAMES, animated_png, film, moving_film, png, shrink, ticks
 
 
 def decode(data: bytes) -> np.ndarray:
@@ -22,6 +23,27 @@ class TestImages:
     def test_a_png_decodes_to_its_image(self):
         image = np.random.default_rng(0).integers(0, 256, (7, 5, 3), dtype=np.uint8)
         np.testing.assert_array_equal(decode(png(image)), image)
+
+    def test_a_moving_picture_is_its_images_one_after_the_other(self):
+        """As Pillow reads it, which knows animations; five of the eight bits of a colour are kept."""
+        Image = pytest.importorskip("PIL.Image")
+        images = np.random.default_rng(0).integers(0, 256, (3, 7, 5, 3), dtype=np.uint8)
+        images[0, 0, 0], images[0, 0, 1] = 255, 0
+        with Image.open(io.BytesIO(animated_png(list(images), milliseconds=80))) as picture:
+            assert (picture.n_frames, picture.info["loop"], picture.info["duration"]) == (3, 0, 80)
+            for index, image in enumerate(images):
+                picture.seek(index)
+                seen = np.asarray(picture.convert("RGB"))
+                np.testing.assert_array_equal(seen >> 3, image >> 3)
+                assert index or seen[0, :2].tolist() == [[255] * 3, [0] * 3]
+
+    def test_a_film_moves_as_fast_as_its_environment(self):
+        """Pendulum renders 30 steps a second: of the first 142, each third is shown for a tenth of a second."""
+        frames, milliseconds = moving_film("Pendulum-v1", lambda obs: [2.0], seed=0)
+        assert (len(frames), milliseconds) == (MOVING_FRAMES, 100)
+        stills = film("Pendulum-v1", lambda obs: [2.0], steps=1, seed=0)
+        np.testing.assert_array_equal(frames[0], stills[0][1])
+        assert any((frame != frames[0]).any() for frame in frames)
 
     def test_shrinking_averages(self):
         image = np.zeros((8, 9, 3), np.uint8)

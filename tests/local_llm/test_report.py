@@ -4,6 +4,7 @@ import base64
 import dataclasses
 import json
 import re
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -12,7 +13,8 @@ import pytest
 from test_drawings import decode
 
 from local_llm import drawings
-from local_llm.choose import RULES, Candidate, Choice, choose_candidate
+from local_llm.choose import RULES, Candidate, Choice, Refused, choose_candidate
+from local_llm.code_blocks import SCRIPT, SCRIPT_SOURCE
 from local_llm.report import write_report
 from local_llm.training import Run, training_settings
 
@@ -62,6 +64,8 @@ def trained() -> tuple[list[Candidate], Choice]:
     """Two candidates that ran and a rejected one, with runs whose curves are straight."""
     candidates = pendulum({1: "# the first one\n" + EVIL, 2: "# the second one"})
     candidates.append(Candidate(3, "import os", Path("policy-3.py"), rejected=f"line 1: imports os {EVIL}"))
+    candidates[0].refused = [Refused("the first reply", "import sys", f"imports sys {EVIL}"), Refused(EVIL, "", "no code")]
+    candidates[2].refused = [Refused("the only reply", f"import os # {EVIL}", "imports os")]
     choice = choose_candidate("Pendulum-v1", candidates, select="probe", episodes=2, log=quiet)
     choice.select, choice.rule, choice.settings = "return", RULES["return"], training_settings(4096, 200)
     choice.candidate, choice.verdict, choice.outcomes[1] = 1, f"Candidate 1 helps: {EVIL}", "chosen"
@@ -84,7 +88,7 @@ def html(trained, tmp_path_factory) -> str:
 class TestPage:
     def test_it_is_well_formed_and_loads_nothing(self, html):
         page = Page(html)
-        assert not {"script", "link", "iframe", "object", "form", "base"} & set(page.tags)
+        assert not {"link", "iframe", "object", "form", "base"} & set(page.tags)
         sources = [value for name, value in page.attributes if name in ("src", "href", "srcset", "action", "data")]
         assert sources
         assert all(source.startswith("data:image/png;base64,") for source in sources)
@@ -93,10 +97,53 @@ class TestPage:
         assert "default-src 'none'" in html
         assert len(html) < 1_500_000
 
+    def test_a_browser_runs_one_script_and_no_other(self, html):
+        """It is the one whose hash the policy of the page names, the page's only source of scripts."""
+        assert re.findall(r"<script[^>]*>(.*?)</script>", html, re.DOTALL | re.IGNORECASE) == [SCRIPT]
+        (policy,) = re.findall(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', html)
+        directives = dict(directive.strip().split(" ", 1) for directive in policy.split(";"))
+        assert directives == {
+            "default-src": "'none'", "img-src": "data:", "style-src": "'unsafe-inline'", "script-src": SCRIPT_SOURCE,
+        }  # fmt: skip
+
     def test_what_a_model_wrote_is_text(self, html):
-        """The verdict, the reason of a rejection (twice), the code, the prompt, the ledger, the provenance."""
-        assert "<script" not in html
-        assert Page(html).text.count(EVIL) == 7
+        """The verdict, the reason of a rejection (twice), of two replies' refusals a reason, a reply and a code, the code, the
+        prompt, the ledger, the provenance.
+        """
+        assert html.count("<script") == 1
+        assert Page(html).text.count(EVIL) == 10
+
+    def test_every_reply_is_there_in_order_with_why_it_could_not_be_used(self, html):
+        parts = [unescape(re.sub("<[^>]*>", "", part)) for part in re.findall("<details>.*?</details>", html, re.DOTALL)]
+        first, second, third = (next(part for part in parts if part.startswith(f"Candidate {n}")) for n in (1, 2, 3))
+        expected = [
+            f"Reply 1 could not be used: imports sys {EVIL}", "import sys", f"Reply 2 could not be used: no code{EVIL}",
+            "Reply 3 is the candidate:", "# the first one",
+        ]  # fmt: skip
+        places = [first.index(text) for text in expected]
+        assert places == sorted(places)
+        assert "Reply" not in second
+        assert f"Reply 1 could not be used: imports osCopyimport os # {EVIL}" in third
+        assert third.endswith(EVIL)  # and nothing is the candidate
+
+    def test_how_to_use_the_chosen_one(self, html, trained, tmp_path):
+        path = Path("policy-1.py").resolve()
+        assert f"--env-id Pendulum-v1 --prior {path}" in html
+        assert f"prior='{path}')" in Page(html).text
+        candidates, choice = trained
+        write_report(tmp_path / "report.html", "Pendulum-v1", "", candidates, dataclasses.replace(choice, candidate=None))
+        assert "Use it" not in (tmp_path / "report.html").read_text("utf-8")
+
+    def test_what_decided_is_the_first_column_and_says_so(self, html, tmp_path):
+        def first(page: str) -> list[str]:
+            rows = re.findall(r"<tr.*?</tr>", page)[:2]
+            return [re.findall(r"<th[^>]*>(?:<span>)?(.*?)<", row)[1] for row in rows]
+
+        assert first(html) == ["this decided", "learned"]
+        candidates = pendulum({1: "", 2: ""})
+        choice = choose_candidate("Pendulum-v1", candidates, select="probe", episodes=2, log=quiet)
+        write_report(tmp_path / "report.html", "Pendulum-v1", "", candidates, choice)
+        assert first((tmp_path / "report.html").read_text("utf-8")) == ["this decided", "return"]
         assert "<title>Pendulum-v1: Candidate 1 helps</title>" in html
 
     def test_every_candidate_is_in_the_table(self, html, trained):
@@ -130,10 +177,11 @@ class TestPage:
         assert html.count("<svg viewBox") == 2
 
     def test_film_strips_or_why_there_are_none(self, html, trained, tmp_path, monkeypatch):
-        assert len(re.findall(r"data:image/png;base64,", html)) == 16
+        strips = "".join(re.findall(r'<div class="strip">.*?</figure>', html))
+        assert strips.count("data:image/png;base64,") == 16
         assert "step 1</div>" in html
         assert "step 200</div>" in html
-        frame = re.findall(r"data:image/png;base64,([^\"]+)", html)[0]
+        frame = re.findall(r"data:image/png;base64,([^\"]+)", strips)[0]
         assert decode(base64.b64decode(frame)).std() > 5
 
         def no_renderer(*_):
@@ -145,10 +193,36 @@ class TestPage:
         assert f"No film: Pendulum-v1 cannot be rendered here (RuntimeError: no display {EVIL})." in page.text
         assert "img" not in page.tags
 
+    def test_the_best_one_is_shown_in_motion(self, html, trained, tmp_path, monkeypatch):
+        """Where it would be too large, smaller, and then not at all; who prefers no motion does not see it."""
+
+        def moving() -> list[str]:
+            write_report(tmp_path / "report.html", "Pendulum-v1", "", *trained)
+            figures = (tmp_path / "report.html").read_text("utf-8").split("<figure>")[1:]
+            assert "moving" not in figures[1]
+            return re.findall(r'<img class="moving"[^>]*base64,([^"]+)"', figures[0])
+
+        def height(image: str) -> int:
+            return int.from_bytes(base64.b64decode(image)[20:24], "big")
+
+        (large,) = moving()
+        assert b"acTL" in base64.b64decode(large)
+        assert len(large) < 400_000
+        assert "@media (prefers-reduced-motion: reduce) { .moving { display: none; } }" in html
+        monkeypatch.setattr(drawings, "MOST_MOVING_BYTES", len(large) - 1)
+        (small,) = moving()
+        assert 50 < height(small) < height(large)
+        monkeypatch.setattr(drawings, "MOST_MOVING_BYTES", 900)
+        assert moving() == []
+        assert "No moving picture: it would take more than 900 bytes." in (tmp_path / "report.html").read_text("utf-8")
+
     def test_films_that_are_too_large_are_shrunk(self, html, trained, tmp_path, monkeypatch):
         monkeypatch.setattr(drawings, "MOST_FRAME_BYTES", 8_000)
         write_report(tmp_path / "report.html", "Pendulum-v1", "", *trained)
-        frames = [re.findall(r"base64,([^\"]+)", page)[0] for page in (html, (tmp_path / "report.html").read_text("utf-8"))]
+        frames = [
+            re.findall(r"<div><img [^>]*base64,([^\"]+)", page)[0]
+            for page in (html, (tmp_path / "report.html").read_text("utf-8"))
+        ]
         large, small = (decode(base64.b64decode(frame)).shape[0] for frame in frames)
         assert large > 150
         assert small < 100

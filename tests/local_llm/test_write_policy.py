@@ -93,8 +93,9 @@ def test_the_shipped_replies_become_a_prior_with_no_model(tmp_path, monkeypatch,
     assert (row["replayed"], row["calls"]) == (True, 5)
     report = (folder / "report.html").read_text("utf-8")
     assert facts["default"]["measured"].split(":")[0] in report
-    use_it = "python cleanrl_scripts/ppo_camel.py --env-id Hopper-v4 --prior policies/Hopper-v4"
+    use_it = "use it: llmwrappers train ppo-camel --env-id Hopper-v4 --prior policies/Hopper-v4"
     assert use_it in capsys.readouterr().out
+    assert f"--prior {folder / 'policy-5.py'}" in report
     assert load_prior(folder).source == load_prior("Hopper-v4").source
     assert main(["--env-id", "Hopper-v4", "--replay", str(folder), "--select", "probe", "--episodes", "2"]) == 1
     assert len(list(folder.glob("reply-*.md"))) == 5  # a replay does not empty the folder that it reads
@@ -164,6 +165,19 @@ class TestCandidates:
         first_retry = [message["content"] for message in backend.asked[2]]
         assert first_retry[:2] == [PROMPT, fenced(HOSTILE)]
         assert "line 1: import of os, which a policy cannot use" in first_retry[2]
+
+    def test_each_reply_that_is_refused_is_kept_with_its_code_and_why(self, output, monkeypatch):
+        writer = write_policy.Writer(
+            Scripted(fenced(HOSTILE), "No code.", fenced(STILL), fenced(BROKEN), "None.", fenced(SHAPE)),
+            Sampling(), gym.make("Pendulum-v1"), output.parents[1],
+        )  # fmt: skip
+        first, second = (writer.write([{"role": "user", "content": PROMPT}], 1)[0] for _ in range(2))
+        assert [(refused.reply, refused.source) for refused in first.refused] == [(fenced(HOSTILE), HOSTILE), ("No code.", "")]
+        assert "import of os" in first.refused[0].why
+        assert first.refused[1].why == "the reply contains no Python code."
+        assert (first.source, first.rejected) == (STILL, "")
+        assert [refused.source for refused in second.refused] == ["", "", SHAPE]
+        assert second.refused[2].why == second.rejected
 
     def test_at_most_two_retries_and_every_reply_is_kept(self, output, monkeypatch, capsys):
         replies = [fenced(HOSTILE), "No code.", fenced(SHAPE)]
