@@ -99,16 +99,15 @@ def use_in_python(env_id: str, env_kwargs: dict[str, Any], prior: Path) -> str:
 
     Example:
         >>> print(use_in_python("Pendulum-v1", {"g": 1.62}, Path("policy-1.py")))
-        import gymnasium as gym
         from llmwrappers import LLMActionMask
+        from llmwrappers.making import make
         <BLANKLINE>
-        env = LLMActionMask(gym.make('Pendulum-v1', **{'g': 1.62}), prior='policy-1.py')
+        env = LLMActionMask(make('Pendulum-v1', **{'g': 1.62}), prior='policy-1.py')
     """
-    arguments = f", **{env_kwargs!r}" if env_kwargs else ""
-    made = f"gym.make({env_id!r}{arguments})"
-    return (
-        f"import gymnasium as gym\nfrom llmwrappers import LLMActionMask\n\nenv = LLMActionMask({made}, prior={str(prior)!r})"
-    )
+    # Not gym.make, which leaves in the text of an observation, that the policy was not written for.
+    made = f"make({env_id!r}{f', **{env_kwargs!r}' if env_kwargs else ''})"
+    imports = "from llmwrappers import LLMActionMask\nfrom llmwrappers.making import make"
+    return f"{imports}\n\nenv = LLMActionMask({made}, prior={str(prior)!r})"
 
 
 def take_sampling(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:

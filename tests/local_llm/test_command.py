@@ -32,13 +32,21 @@ def test_a_second_sigterm_leaves_the_first_its_time_to_clean_up():
 
 
 @pytest.mark.parametrize(
-    ("env_id", "env_kwargs"),
-    [("Pendulum-v1", {}), ("Pendulum-v1", {"g": 1.62}), ("llmwrappers:llmwrappers/HopperBeyond-v0", {})],
+    ("env_id", "env_kwargs", "answer"),
+    [
+        ("Pendulum-v1", {}, [0.0]),
+        ("Pendulum-v1", {"g": 1.62}, [0.0]),
+        ("llmwrappers:llmwrappers/HopperBeyond-v0", {}, [0.0] * 3),
+        ("minigrid:MiniGrid-Empty-5x5-v0", {"agent_start_dir": 1}, 2),  # which observes a text, too
+    ],
 )
-def test_what_says_how_to_use_a_prior_runs(env_id, env_kwargs, tmp_path):
+@pytest.mark.filterwarnings("ignore:text is left out")
+def test_what_says_how_to_use_a_prior_runs(env_id, env_kwargs, answer, tmp_path):
     """The command is parsed by the script that it names, the Python is executed."""
+    if env_id.startswith("minigrid"):
+        pytest.importorskip("minigrid")
     prior = tmp_path / 'it\'s a "prior" é.py'
-    prior.write_text("def policy(obs):\n    return [0.0] * ACTIONS\n".replace("ACTIONS", "3" if "Hopper" in env_id else "1"))
+    prior.write_text(f"def policy(obs):\n    return {answer}\n", "utf-8")
     program, *words = shlex.split(use_in_training(env_id, env_kwargs, prior))
     command = " ".join(words[:2])
     assert (program, COMMANDS[command][0]) == ("llmwrappers", "cleanrl_scripts.ppo_camel")
@@ -51,5 +59,6 @@ def test_what_says_how_to_use_a_prior_runs(env_id, env_kwargs, tmp_path):
     assert env.spec.id == env_id.rpartition(":")[2]
     assert {name: env.spec.kwargs[name] for name in env_kwargs} == env_kwargs
     _, info = env.reset(seed=0)
+    assert info["prior_faults"] == 0
     assert info["mask_active"]
     env.close()
