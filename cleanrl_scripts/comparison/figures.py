@@ -1,5 +1,6 @@
 """The two figures of a report: the curves with their bands, and a summary of final returns."""
 
+import io
 import itertools
 import math
 
@@ -112,3 +113,15 @@ def summary_figure(report: Report) -> Figure:
                 if title not in report.final:
                     axis.set_title(title)
     return figure
+
+
+def image(figure: Figure, kind: str) -> bytes:
+    """A figure as "png", on white, or as "svg", which suits any ground: without white, and black is the text's colour."""
+    data = io.BytesIO()
+    with matplotlib.rc_context(STYLE):
+        if kind == "png":
+            figure.savefig(data, format="png")
+            return data.getvalue()
+        figure.savefig(data, format="svg", metadata={"Date": None}, transparent=True)
+    svg = data.getvalue().decode().replace("#000000", "currentColor").replace("fill: #ffffff", "fill: none")
+    return svg.replace("<svg ", '<svg fill="currentColor" ', 1).encode()  # of black text, for which Matplotlib names no colour

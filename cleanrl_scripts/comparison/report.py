@@ -1,17 +1,15 @@
 """table.md, the figures and index.html of a folder that holds curves.csv."""
 
 import html
-import io
 import itertools
 import shlex
 from pathlib import Path
 
-import matplotlib
-
 from cleanrl_scripts.comparison.curves import from_csv
 from cleanrl_scripts.comparison.description import description_of
-from cleanrl_scripts.comparison.figures import STYLE, curves_figure, summary_figure
-from cleanrl_scripts.comparison.tables import Report, amount, explanation, make_report, markdown
+from cleanrl_scripts.comparison.figures import curves_figure, image, summary_figure
+from cleanrl_scripts.comparison.tables import Report, duration, explanation, make_report, markdown
+from cleanrl_scripts.comparison.verdict import arms_explained, verdict
 from llmwrappers.files import write_atomically
 
 
@@ -23,6 +21,11 @@ def html_page(report: Report, name: str, description: dict, figures: dict[str, s
         body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>\n" for row in rows)
         parts.append(f"<h2>{html.escape(title)}</h2>\n<table><tr>{head}</tr>\n{body}</table>\n")
     drawn = "\n".join(f"<figure>{svg[svg.index('<svg') :]}</figure>" for svg in figures.values())
+    arms = "".join(
+        f"<li><b>{html.escape(arm)}</b>{html.escape(words)} <code>{html.escape(flags)}</code></li>\n"
+        for arm, words, flags in arms_explained(report, description)
+    )
+    arms = f"<h2>The arms</h2>\n<ul>{arms}</ul>" if arms else ""
     notes = "".join(f"<li>{html.escape(note)}</li>\n" for note in report.notes)
     notes = f"<h2>To know</h2>\n<ul>{notes}</ul>" if notes else ""
     how = ""
@@ -34,15 +37,19 @@ def html_page(report: Report, name: str, description: dict, figures: dict[str, s
 <html lang="en"><head><meta charset="utf-8"><title>{html.escape(name)}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <style>
+:root {{ color-scheme: light dark; overflow-wrap: break-word }}
 body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 80rem; margin: 2rem auto; padding: 0 1rem; color: #222 }}
 table {{ border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; display: block; overflow-x: auto }}
 th, td {{ text-align: right; padding: .25rem .6rem; border-bottom: 1px solid #8884 }} td {{ white-space: nowrap }}
 th {{ vertical-align: bottom }} th:first-child, td:first-child {{ text-align: left }}
-figure {{ margin: 1.5rem 0 }} svg {{ max-width: 100%; height: auto; background: #fff }}
+figure {{ margin: 1.5rem 0; overflow-x: auto }} svg {{ min-width: 40rem; max-width: 100%; height: auto }}
+.verdict {{ font-size: 20px; line-height: 1.4; max-width: 60rem }}
 pre {{ white-space: pre-wrap; background: #8882; padding: .7rem }}
 @media (prefers-color-scheme: dark) {{ body {{ background: #17191e; color: #ddd }} a {{ color: #8ab4f8 }} }}
 </style></head><body>
 <h1>{html.escape(name)}</h1>
+<p class="verdict">{html.escape(verdict(report))}</p>
+{arms}
 {drawn}
 {"".join(parts)}
 {notes}
@@ -73,9 +80,8 @@ def cost(description: dict, runs: int) -> list[str]:
     if not every:
         return []
     known, length = len(every), description["total_timesteps"]
-    each = ", ".join(f"{arm} {amount(sum(hours[arm]) / len(hours[arm]))}" for arm in hours if hours[arm])
-    note = f"Cost: {known} runs of {length:,} steps, {known * length:,} in all, took {amount(sum(every))} hours"
-    note += f" (a run: {each})."
+    each = ", ".join(f"{arm} {duration(sum(hours[arm]) / len(hours[arm]))}" for arm in hours if hours[arm])
+    note = f"Cost: {known} runs of {length:,} steps, {known * length:,} in all, took {duration(sum(every))} (a run: {each})."
     return [note if known == runs else f"{note} The hours of the other {runs - known} are not known."]
 
 
@@ -97,11 +103,9 @@ def write_report(folder: Path, threshold: float | None) -> Report:
     write_atomically(folder / "table.md", markdown(report))
     figures: dict[str, str] = {}
     for name, figure in (("curves", curves_figure(report)), ("summary", summary_figure(report))):
-        for kind, metadata in (("png", {}), ("svg", {"Date": None})):
-            data = io.BytesIO()
-            with matplotlib.rc_context(STYLE):
-                figure.savefig(data, format=kind, metadata=metadata)
-            write_atomically(folder / f"{name}.{kind}", data.getvalue())
-        figures[name] = data.getvalue().decode()
+        images = {kind: image(figure, kind) for kind in ("png", "svg")}
+        for kind, data in images.items():
+            write_atomically(folder / f"{name}.{kind}", data)
+        figures[name] = images["svg"].decode()
     write_atomically(folder / "index.html", html_page(report, folder.name, description, figures))
     return report

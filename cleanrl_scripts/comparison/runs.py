@@ -29,6 +29,31 @@ ARMS = {
         "paper-expert": ["--prior", "expert:{expert_model}"],
     },
 }
+# What they, and the arms that ppo_ultra.py takes as --arm NAME, are.
+MEANINGS = {
+    "ppo_camel.py": {
+        "none": "PPO alone, no prior",
+        "llm": "PPO that begins as the prior shipped for the environment",
+        "auto": "PPO that begins as the best of the priors shipped for the environment, which an audition finds",
+        "random": "PPO offered random actions as a prior",
+        "bad": "PPO offered five bad priors",
+    },
+    "td3_camel.py": {
+        "td3": "TD3 alone, no prior",
+        "paper": "TD3 held near the prior shipped for the environment, at first (CAMEL)",
+        "paper-random": "TD3 held near random actions, at first",
+        "paper-expert": "TD3 held near the best agent of td3, at first",
+    },
+    "ppo_ultra.py": {
+        "none": "PPO goes on alone, without guidance",
+        "a": "PPO with the LLM's actions in critical states",
+        "r": "PPO with the LLM's rewards in critical states",
+        "ra": "PPO with the LLM's actions and rewards in critical states",
+        "random": "the control: PPO with random guidance in the place of the LLM's",
+        "rnd": "PPO with a novelty bonus in the LLM's critical states",
+        "statemask": "PPO with a novelty bonus in the states that a learned mask network calls critical",
+    },
+}
 EXPERT = "td3"  # the arm whose best run is the expert
 
 # What compare.py tells every run, and which of its own arguments says so.
@@ -86,6 +111,11 @@ def usual_flags(arm: str, script: str) -> list[str] | None:
     """The flags of an arm that is named without any; None if the script has no such arm."""
     name = Path(script).name
     return ARMS[name].get(arm) if name in ARMS else ["--arm", arm]
+
+
+def meaning(arm: str, flags: list[str], script: str) -> str:
+    """What an arm is, or "" of one that has flags of its own."""
+    return MEANINGS.get(Path(script).name, {}).get(arm, "") if flags == usual_flags(arm, script) else ""
 
 
 def parse_arms(arms: Iterable[str], script: str) -> dict[str, list[str]]:

@@ -32,6 +32,16 @@ def amount(value: float) -> str:
     return f"{round(value, digits) + 0.0:,.{digits}f}"  # + 0.0: no minus zero
 
 
+def duration(hours: float) -> str:
+    """A time in hours, minutes or seconds, so that it is not rounded to nothing."""
+    if hours >= 1:
+        return f"{amount(hours)} hours"
+    if hours >= 1 / 60:
+        return f"{amount(60 * hours)} min"
+    seconds = round(3600 * hours)
+    return f"{seconds} s" if seconds else "less than a second"
+
+
 def with_interval(e: Estimate | None) -> str:
     if e is None:
         return "-"
@@ -48,9 +58,9 @@ def steps_to_threshold(steps: np.ndarray, hours: float | None = None) -> str:
     """
     reached = int(np.isfinite(steps).sum())
     median = float(np.quantile(steps, 0.5, method="lower"))
-    text = f"{median:,.0f}" if math.isfinite(median) else "never"
+    text = "never" if math.isinf(median) else f"{median:,.0f}" if median else "at the start"
     if hours and 0 < median < math.inf:
-        text += f", {amount(60 * hours * median)} min"
+        text += f", {duration(hours * median)}"
     return text if reached == len(steps) else f"{text} ({reached} of {len(steps)} seeds)"
 
 

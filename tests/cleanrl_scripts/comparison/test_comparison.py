@@ -1,9 +1,12 @@
 """cleanrl_scripts/comparison: plans, progress, statistics, what cannot be averaged, other people's curves, figures."""
 
+import io
 import json
 import math
+import re
 import struct
 
+import matplotlib.image
 import numpy as np
 import pytest
 import scipy.stats
@@ -12,14 +15,15 @@ from conftest import ROOT
 from cleanrl_scripts.common.errors import UserError
 from cleanrl_scripts.comparison import pools, tracking
 from cleanrl_scripts.comparison.curves import Curves, Evaluation, align, from_csv, merge
-from cleanrl_scripts.comparison.figures import curves_figure, style
+from cleanrl_scripts.comparison.figures import curves_figure, image, style, summary_figure
 from cleanrl_scripts.comparison.pools import RayPool, train_on_a_node
-from cleanrl_scripts.comparison.report import html_page, write_report
+from cleanrl_scripts.comparison.report import cost, html_page, write_report
 from cleanrl_scripts.comparison.runs import Run, by_name, parse_arms, plan
 from cleanrl_scripts.comparison.statistics import difference, estimate, improvement, iqm
-from cleanrl_scripts.comparison.tables import ALL, Report, amount, make_report, markdown, steps_to_threshold
+from cleanrl_scripts.comparison.tables import ALL, Report, amount, duration, make_report, markdown, steps_to_threshold
 from cleanrl_scripts.comparison.tracking import from_wandb, wandb_records
 from cleanrl_scripts.comparison.training import Display, choose_expert
+from cleanrl_scripts.comparison.verdict import verdict
 
 # ------------------------------------------------------------------------------------------------------ plan and progress
 
@@ -141,6 +145,8 @@ def test_the_scores_of_a_run():
     assert steps_to_threshold(np.array([1000.0, 2000.0, np.inf])) == "2,000 (2 of 3 seeds)"
     assert steps_to_threshold(np.array([1000.0, np.inf, np.inf])) == "never (1 of 3 seeds)"
     assert steps_to_threshold(np.array([2000.0, np.inf, 1000.0, np.inf])) == "2,000 (2 of 4 seeds)"
+    assert steps_to_threshold(np.array([0.0, 0.0, np.inf]), hours=1.0) == "at the start (2 of 3 seeds)"
+    assert steps_to_threshold(np.array([2000.0]), hours=1e-6) == "2,000, 7 s"
 
 
 def test_the_statistics_by_hand():
@@ -238,7 +244,7 @@ def test_returns_on_the_way_and_the_time_that_steps_took():
     assert cells[0]["at 20,000"] == "1.50 [1.00, 2.00]"
     assert cells[0]["at 100,000"] == "5.50 [5.00, 6.00]"
     assert "at 300,000" not in header
-    assert [row["steps to 5.00"] for row in cells] == ["90,000", "90,000, 90.0 min"]
+    assert [row["steps to 5.00"] for row in cells] == ["90,000", "90,000, 1.50 hours"]
 
 
 # ----------------------------------------------------------------------------------------------- what cannot be averaged
@@ -388,6 +394,39 @@ def test_numbers_for_people():
     assert {value: amount(value) for value in values} == values
 
 
+@pytest.mark.parametrize(
+    ("hours", "text"),
+    [
+        (39.62, "39.6 hours"),
+        (1.0, "1.00 hours"),
+        (0.74, "44.4 min"),
+        (0.04, "2.40 min"),
+        (0.011, "40 s"),
+        (0.0, "less than a second"),
+    ],
+)
+def test_no_time_is_rounded_to_nothing(hours, text):
+    assert duration(hours) == text
+
+
+def test_what_the_runs_cost_is_in_units_that_fit():
+    notes = {"a": {"1": {"hours": 0.04}, "2": {"hours": 0.05}}, "b": {"1": {"hours": 2.0}, "2": {}}}
+    description = {"arms": {"a": [], "b": []}, "total_timesteps": 1000, "runs": {"A-v0": notes}}
+    (note,) = cost(description, runs=4)
+    assert note.startswith("Cost: 3 runs of 1,000 steps, 3,000 in all, took 2.09 hours (a run: a 2.70 min, b 2.00 hours).")
+
+
+def test_a_figure_of_a_page_has_no_ground_and_the_colour_of_its_text():
+    """Of two arms of two seeds there are no intervals, so that the markers are hollow."""
+    report = make_report(evaluations({(arm, s): {0: float(s), 10: 2.0 * s} for s in (1, 2) for arm in "ab"}))
+    for figure in (curves_figure(report), summary_figure(report)):
+        svg = image(figure, "svg").decode()
+        assert not re.findall(r"#000000|#ffffff|\bblack\b|\bwhite\b", svg)
+        assert '<svg fill="currentColor"' in svg
+        assert "stroke: currentColor" in svg
+        assert tuple(matplotlib.image.imread(io.BytesIO(image(figure, "png")))[0, 0]) == (1, 1, 1, 1)
+
+
 def test_the_figure_shows_the_mean_and_the_band_of_all_seeds():
     curves = {("a", s): {0: float(s), 10: 2.0 * s, 20: 3.0 * s} for s in (1, 2, 3, 4)}
     report = make_report(evaluations(curves))
@@ -410,6 +449,18 @@ def test_the_committed_comparisons_are_what_their_curves_say(tmp_path):
                 (folder / name).write_bytes((curves.parent / name).read_bytes())
         write_report(folder, None)
         assert (folder / "table.md").read_bytes() == (curves.parent / "table.md").read_bytes()
+
+
+def test_the_page_begins_with_the_verdict_and_says_what_the_arms_are():
+    report = make_report(
+        evaluations({(arm, s): {0: 0.0, 10: s + 5.0 * (arm == "auto")} for s in (1, 2, 3) for arm in ("none", "auto")})
+    )
+    description = {"script": "ppo_camel.py", "arms": {"none": ["--prior", "none"], "auto": ["--prior", "<b>"]}}
+    page = html_page(report, "x", description, {"curves": "<?xml?><svg>the curves</svg>"})
+    parts = [verdict(report), "<li><b>none</b>, the baseline: PPO alone, no prior <code>--prior none</code></li>"]
+    parts += ["<li><b>auto</b> <code>--prior &#x27;&lt;b&gt;&#x27;</code></li>", "<svg>the curves"]
+    places = [page.index(part) for part in parts]
+    assert places == sorted(places)
 
 
 def test_the_page_says_where_a_command_of_old_works():
