@@ -5,21 +5,28 @@ import difflib
 import importlib
 import importlib.metadata
 import json
+import math
 import os
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.spaces import Box, Dict, Discrete
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 from gymnasium.wrappers import FilterObservation
 
 from llmwrappers.bounded_episodes import bounded
 
 # From here on gymnasium-robotics' Fetch and hands cannot be made.
 NEW_MUJOCO = (3, 12)
+# Three axes are an image where two of them are at least so long; smaller ones are boards, and vectors to a network.
+IMAGE_SIDE = 32
+# What the convolutional network of the PPO scripts takes, behind the channels.
+NETWORK_IMAGE = (80, 80)
+# So many combinations of a MultiDiscrete or MultiBinary space may be numbered as one Discrete.
+MOST_COMBINATIONS = 4096
 OF_RENDERING = ("render_mode", "camera_name")
 # How the ids of packages begin, which module registers them, and which extra of pip brings it.
 PACKAGES = {"ALE/": ("ale_py", "environments"), "MiniGrid-": ("minigrid", "grid"), "BabyAI-": ("minigrid", "grid")}
@@ -181,8 +188,94 @@ def make(env_id: str, **make_kwargs) -> gym.Env:
         except Exception as error:
             raise gym.error.Error(f"{env_id} cannot be made: {type(error).__name__}: {error}{way_out(error)}") from error
     env = bounded(without_text(env))
-    space = env.action_space
-    is_bounded = isinstance(space, Box) and np.issubdtype(space.dtype, np.floating) and space.is_bounded("both")
-    if not (is_bounded or isinstance(space, Discrete)):
-        raise ValueError(f"needs a Discrete action space or a Box of floats with finite bounds, got {space}")
+    require_action_space(env.action_space)
     return env
+
+
+def require_action_space(space: gym.Space) -> None:
+    """Refuses the action spaces that no policy is written for, and says what to wrap the environment with.
+
+    Raises:
+        ValueError: it is neither Discrete nor a Box of floats with finite bounds
+
+    Example:
+        >>> require_action_space(MultiDiscrete([3, 2]))
+        Traceback (most recent call last):
+        ...
+        ValueError: needs a Discrete action space or a Box of floats with finite bounds, got MultiDiscrete([3 2]); register \
+the environment with gymnasium.wrappers.TransformAction and Discrete(6), which numbers the combinations: \
+lambda i: np.array(np.unravel_index(i, (3, 2)))
+    """
+    is_box = isinstance(space, Box)
+    if isinstance(space, Discrete) or (is_box and np.issubdtype(space.dtype, np.floating) and space.is_bounded("both")):
+        return
+    if is_box:
+        way_out = "a Box of floats with finite bounds"
+        if not np.issubdtype(space.dtype, np.floating):
+            way_out += f", which are rounded: lambda action: np.rint(action).astype(np.{space.dtype})"
+    else:
+        counts: tuple[int, ...] = ()
+        if isinstance(space, MultiDiscrete) and not space.start.any():
+            counts = tuple(space.nvec.ravel().tolist())
+        elif isinstance(space, MultiBinary):
+            counts = (2,) * math.prod(space.shape)
+        way_out = "Discrete(n), which numbers the actions to choose among"
+        if counts and math.prod(counts) <= MOST_COMBINATIONS:
+            number = f"Discrete({math.prod(counts)}), which numbers the combinations"
+            way_out = f"{number}: lambda i: np.array(np.unravel_index(i, {counts}))"
+        elif isinstance(space, Tuple | Dict):
+            way_out += ", or a Box of floats that holds the parts one after the other"
+    raise ValueError(
+        f"needs a Discrete action space or a Box of floats with finite bounds, got {space}; register the environment with "
+        f"gymnasium.wrappers.TransformAction and {way_out}"
+    )
+
+
+def is_image(space: gym.Space) -> bool:
+    """Returns whether a space is one of images.
+
+    Example:
+        >>> is_image(Box(0, 255, (240, 320, 3), np.uint8)), is_image(Box(0, 9, (5, 5, 3), np.uint8))
+        (True, False)
+    """
+    return isinstance(space, Box) and len(space.shape) == 3 and sorted(space.shape)[1] >= IMAGE_SIDE
+
+
+def image_refusal(space: gym.Space) -> str:
+    """Returns why no network here takes the images in an observation space, with the way out; "" where it does.
+
+    Example:
+        >>> image_refusal(Box(0, 255, (2, 80, 80), np.uint8))
+        ''
+        >>> image_refusal(Dict(camera=Box(0, 255, (240, 320, 3), np.uint8), speed=Box(-1, 1, (2,))))
+        "the image 'camera' in the observation would be 230400 numbers of a vector; register the environment with \
+gymnasium.wrappers.FilterObservation, which leaves out entries, or with a wrapper that makes the image smaller than 32 x 32"
+    """
+    if is_image(space):
+        if space.dtype == np.uint8 and space.shape is not None and space.shape[1:] == NETWORK_IMAGE:
+            return ""
+        return (
+            f"images must be uint8 of shape (channels, 80, 80), got {space}; register the environment with wrappers of "
+            "Gymnasium that make them so"
+        )
+    images = {key: [*_images(part)] for key, part in _parts(space)}
+    names = ", ".join(repr(key) for key in images if images[key])
+    if not names:
+        return ""
+    size = sum(math.prod(image.shape) for found in images.values() for image in found)
+    return (
+        f"the image {names} in the observation would be {size} numbers of a vector; register the environment with "
+        "gymnasium.wrappers.FilterObservation, which leaves out entries, or with a wrapper that makes the image smaller than "
+        f"{IMAGE_SIDE} x {IMAGE_SIDE}"
+    )
+
+
+def _images(space: gym.Space) -> Iterator[Any]:
+    if is_image(space):
+        yield space
+    for _, part in _parts(space):
+        yield from _images(part)
+
+
+def _parts(space: gym.Space) -> Iterable[tuple[Any, gym.Space]]:
+    return space.spaces.items() if isinstance(space, Dict) else enumerate(space.spaces) if isinstance(space, Tuple) else ()

@@ -11,10 +11,9 @@ from statistics import fmean
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
-from gymnasium.spaces import Box
 
 from llmwrappers import __version__
+from llmwrappers.making import image_refusal
 from local_llm.processes import training_command
 
 SCRIPT = Path(__file__).parents[1] / "cleanrl_scripts" / "ppo_camel.py"
@@ -106,12 +105,8 @@ def require_trainable(candidates: int, budget_steps: int, env: gym.Env) -> None:
     """
     if not SCRIPT.is_file():
         raise FileNotFoundError(f"no {SCRIPT}: run from a checkout of the repository, or use select='probe'")
-    space = env.observation_space
-    if isinstance(space, Box) and len(space.shape) == 3 and (space.dtype != np.uint8 or space.shape[1:] != (80, 80)):
-        raise ValueError(
-            f"{SCRIPT.name} trains on images that are uint8 of shape (channels, 80, 80), got {space}: register the environment "
-            "with wrappers of Gymnasium that make them so, or choose by episodes alone, with select 'probe'"
-        )
+    if refusal := image_refusal(env.observation_space):
+        raise ValueError(f"{SCRIPT.name}: {refusal}; or choose by episodes alone, with select 'probe'")
     plan(min(MOST_TRAINED, candidates), budget_steps, env.spec and env.spec.max_episode_steps)
 
 

@@ -12,7 +12,15 @@ from cleanrl_scripts.common.arguments import RunArgs
 from cleanrl_scripts.common.checked_env import CheckedEnv
 from cleanrl_scripts.common.errors import UserError
 from llmwrappers.bounded_episodes import MAX_EPISODE_STEPS, bounded
-from llmwrappers.making import accept_older_versions, env_kwargs_of, render_without_display, way_out, without_text
+from llmwrappers.making import (
+    accept_older_versions,
+    env_kwargs_of,
+    image_refusal,
+    is_image,
+    render_without_display,
+    way_out,
+    without_text,
+)
 
 WAYS_OUT = {
     MultiDiscrete: "; gymnasium.wrappers.TransformAction with a Discrete space can number the combinations of its actions",
@@ -67,17 +75,13 @@ def make_flat_env(args: RunArgs, video_dir: Path | None = None) -> gym.Env:
 def flattened(env: gym.Env, env_id: str, images: bool = False) -> gym.Env:
     """The environment with observations that are vectors, or images that a network here takes."""
     space = env.observation_space
-    if images and isinstance(space, Box) and len(space.shape) == 3:
-        if space.dtype != np.uint8 or space.shape[1:] != (80, 80):
-            raise UserError(
-                f"--env-id {env_id}: images must be uint8 of shape (channels, 80, 80), got {space}; register the environment "
-                "with wrappers of Gymnasium that make them so"
-            )
-    elif not (isinstance(space, Box) and len(space.shape) == 1):
-        if not _flattens(space):
-            raise UserError(f"--env-id {env_id}: {_what_stays(space)}")
-        env = gym.wrappers.FlattenObservation(env)
-    return env
+    if isinstance(space, Box) and len(space.shape) == 1:
+        return env
+    if not (is_image(space) or _flattens(space)):
+        raise UserError(f"--env-id {env_id}: {_what_stays(space)}")
+    if refusal := image_refusal(space):
+        raise UserError(f"--env-id {env_id}: {refusal}")
+    return env if images and is_image(space) else gym.wrappers.FlattenObservation(env)
 
 
 def _flattens(space: gym.Space) -> bool:

@@ -339,7 +339,7 @@ def test_images_that_no_script_trains_on_are_chosen_among_by_episodes(tmp_path, 
     env = gym.make("llmwrappers-tests/Photograph-v0")
     with pytest.raises(UserError, match="images must be uint8 of shape"):
         flattened(env, "Photograph", images=True)
-    with pytest.raises(ValueError, match="images that are uint8 of shape"):
+    with pytest.raises(ValueError, match=r"images must be uint8 of shape .* by episodes alone"):
         require_trainable(1, 10**6, env)
     require_trainable(1, 10**7, gym.make("llmwrappers/PongGrid-v0"))
     backend = Scripted(fenced("def policy(obs):\n    return [obs[0, 0, 0] + 0.5]\n"))
@@ -386,7 +386,7 @@ class TestBadInput:
             (["--env-id", "Pendulum-v1", "--candidates", "1", "--budget-steps", "9"], "budget_steps must be at least 24576"),
             (
                 ["--env-id", "llmwrappers-tests/Photograph-v0"],
-                "images that are uint8 of shape (channels, 80, 80), got",
+                "images must be uint8 of shape (channels, 80, 80), got",
             ),
             (["--env-id", "llmwrappers-tests/TwoRewards-v0", "--select", "probe"], "rewards must be numbers, got array"),
         ],

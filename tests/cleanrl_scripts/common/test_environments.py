@@ -9,7 +9,7 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, Graph, MultiBinary, MultiDiscrete, Text, Tuple
 
 from cleanrl_scripts.common.arguments import RunArgs
-from cleanrl_scripts.common.environments import flattened, make_env, refuse_action_space
+from cleanrl_scripts.common.environments import flattened, make_env, note_endless_episodes, refuse_action_space
 from cleanrl_scripts.common.errors import UserError
 
 
@@ -147,3 +147,36 @@ def test_what_can_be_flattened_is():
     for space, size in ((Box(-1, 1, (10, 5)), 50), (Discrete(3), 3), (Dict(a=Discrete(2), b=Tuple((Box(0, 1, (2,)),))), 4)):
         assert flattened(Observing(space), "X-v0").observation_space.shape == (size,)
     assert flattened(Observing(Text(3)), "X-v0").observation_space.shape == (3,)  # Gymnasium numbers the characters
+
+
+@pytest.mark.parametrize("images", [True, False])
+def test_a_board_of_three_axes_is_a_vector(images):
+    for space in (Box(0, 9, (5, 5, 3), np.uint8), Box(0, 1, (4, 4, 16), np.uint8), Box(-1, 1, (2, 3, 4))):
+        assert flattened(Observing(space), "X-v0", images).observation_space.shape == (np.prod(space.shape),)
+
+
+def test_an_image_is_one_to_the_network_that_takes_it():
+    image = Box(0, 255, (2, 80, 80), np.uint8)
+    assert flattened(Observing(image), "X-v0", images=True).observation_space == image
+    with pytest.raises(UserError, match=r"images must be uint8 of shape \(channels, 80, 80\), got Box\(0, 255, \(96, 96, 3\)"):
+        flattened(Observing(Box(0, 255, (96, 96, 3), np.uint8)), "X-v0", images=True)
+
+
+@pytest.mark.parametrize("images", [True, False])
+def test_an_image_in_a_dict_is_not_flattened_in_silence(images):
+    space = Dict(camera=Box(0, 255, (240, 320, 3), np.uint8), speed=Box(-1, 1, (2,)))
+    with pytest.raises(UserError) as error:
+        flattened(Observing(space), "X-v0", images)
+    assert str(error.value) == (
+        "--env-id X-v0: the image 'camera' in the observation would be 230400 numbers of a vector; register the environment "
+        "with gymnasium.wrappers.FilterObservation, which leaves out entries, or with a wrapper that makes the image smaller "
+        "than 32 x 32"
+    )
+    assert flattened(gym.wrappers.FilterObservation(Observing(space), ["speed"]), "X-v0").observation_space.shape == (2,)
+
+
+def test_an_environment_without_a_registered_limit_may_have_one_of_its_own(capsys):
+    note_endless_episodes(gym.make("Pendulum-v1"), "Pendulum-v1")
+    assert capsys.readouterr().out == ""
+    note_endless_episodes(gym.make("llmwrappers-tests/OneStep-v0"), "OneStep-v0")
+    assert capsys.readouterr().out.startswith("note: OneStep-v0 is registered without max_episode_steps; ")
