@@ -11,16 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
 from gymnasium.spaces import Dict, Discrete
 
 from local_llm.bare_model import bare_model
 
 # A model with its meshes named is some ten thousand characters; what is longer would crowd out the rest of a prompt.
 LONGEST_MODEL = 60_000
-# Of an array that is stated as a constant, and of the episode that tells what is one.
-MOST_NUMBERS, MOST_STEPS = 8, 200
-OF_PICTURES = ("render", "screen", "window", "visual", "width", "height", "tile", "camera", "cell_size")
 
 
 def control_step(env: gym.Env) -> float | None:
@@ -90,43 +86,6 @@ def action_names(env: gym.Env) -> str | None:
     if names is None or set(names) != set(range(int(space.start), int(space.start + space.n))):
         return None
     return ", ".join(f"{number} {names[number]}" for number in sorted(names))
-
-
-def constants(env: gym.Env) -> str | None:
-    """Returns the numbers and flags that an environment's object holds and that do not change: gains, where the goal is.
-
-    The beginning of one episode and the end of another tell what changes. Left out is what the names say to be of pictures.
-
-    Example:
-        >>> constants(gym.make("MountainCar-v0"))[:78]
-        'min_position = -1.2, max_position = 0.6, max_speed = 0.07, goal_position = 0.5'
-    """
-    own, episodes = env.unwrapped, []
-    try:
-        for seed in range(2):
-            env.reset(seed=seed)
-            env.action_space.seed(seed)
-            for _ in range(seed * MOST_STEPS):
-                _, _, terminated, truncated, _ = env.step(env.action_space.sample())
-                if terminated or truncated:
-                    break
-            episodes.append({name: words for name, value in vars(own).items() if (words := _constant(name, value))})
-    except Exception:  # whatever it is, it is not the prompt's to say
-        return None
-    same = [f"{name} = {words}" for name, words in episodes[0].items() if episodes[1].get(name) == words]
-    return ", ".join(same) or None
-
-
-def _constant(name: str, value: Any) -> str | None:
-    if name.startswith("_") or any(word in name for word in OF_PICTURES):
-        return None
-    if isinstance(value, bool):
-        return str(value)
-    if isinstance(value, int | float | np.number):
-        return f"{value:.6g}"
-    if isinstance(value, np.ndarray) and value.dtype.kind in "fiu" and 0 < value.size <= MOST_NUMBERS:
-        return str(np.vectorize(lambda number: float(f"{number:.6g}"))(value).tolist())
-    return None
 
 
 def grid_words(env: gym.Env) -> str | None:

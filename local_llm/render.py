@@ -12,33 +12,31 @@ environment's own wherever it knows them.
 
 import argparse
 import contextlib
+import ctypes
 import importlib
-import inspect
+import os
 import re
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import gymnasium as gym
-from gymnasium import wrappers
-from gymnasium.envs.registration import load_env_creator, parse_env_id
 from gymnasium.error import DependencyNotInstalled
 from gymnasium.spaces import Box, Discrete
-from gymnasium.utils import RecordConstructorArgs
 
 from llmwrappers.containment.lint import MODULES
 from llmwrappers.containment.policy import SLOWEST_CALL
-from llmwrappers.making import OF_RENDERING, accept_older_versions, made_with, without_text
+from llmwrappers.making import OF_RENDERING, accept_older_versions, made_with, require_action_space, without_text
 from local_llm.command import add_env_options, take_env_kwargs
-from local_llm.environment_facts import action_names, constants, control_step, grid_words, model_xml, step_limit
+from local_llm.documentation import documentation
+from local_llm.environment_facts import action_names, control_step, grid_words, model_xml, step_limit
 from local_llm.facts import PROMPTS, Facts, FactsError, MissingFact, load_facts, serving
-from local_llm.space_words import bounds_words, flattened_entries, number_words, observation_words, without_addresses
+from local_llm.rollouts import Rollouts, roll_out
+from local_llm.space_words import bounds_words, flattened_entries, number_words, observation_words
+from local_llm.wording import arguments_words
 
 # LLMActionMask's default, a fraction of half the action range.
 RADIUS = 0.3
-# Sections of a docstring that are no help to a policy.
-LEFT_OUT = ("Arguments", "Version History", "References", "Credits")
-# Wrappers that change nothing that a policy would have to know.
-PLAIN = (wrappers.OrderEnforcing, wrappers.PassiveEnvChecker, wrappers.TimeLimit, wrappers.RecordEpisodeStatistics)
 # What the prompts forbade whose replies are recorded, and what is in their place now.
 NOT_ALLOWED = "`while`, `try`, `with`, `global`, classes, decorators, recursion, printing"
 RULES = {
@@ -54,7 +52,7 @@ def render_prompt(env_id: str, **make_kwargs: Any) -> str:
         MissingFact: a file of facts lacks a key
         FactsDoNotFit: with ``make_kwargs`` the spaces are others than those that the facts describe
         FactsError: a file of facts is not valid
-        TypeError: an action space that is neither a bounded Box nor Discrete
+        ValueError: an action space that is neither Discrete nor a Box of floats with finite bounds
         gymnasium.error.Error: no such environment, or a package that it needs is not installed
 
     Example:
@@ -71,9 +69,15 @@ def render_prompt(env_id: str, **make_kwargs: Any) -> str:
     except ImportError as error:
         raise DependencyNotInstalled(f"{env_id} needs a package that is not installed as it should be: {error}") from error
     try:
+        try:
+            require_action_space(env.action_space)
+        except ValueError as error:
+            raise ValueError(f"{env_id} {error}") from None
         facts = load_facts(env)
-        numbers = {"constants": None if facts else constants(env)}
-        return fill_file("camel.md", {**environment_values(env), **facts_values(facts), **numbers})
+        rollouts = None if facts else roll_out(env)
+        constants = ", ".join(f"{name} = {words}" for name, words in rollouts.constants.items()) if rollouts else ""
+        values = {**environment_values(env, rollouts), **facts_values(facts), "constants": constants or None}
+        return fill_file("camel.md", values)
     finally:
         env.close()
 
@@ -128,28 +132,28 @@ def facts_values(facts: Facts | None) -> dict[str, Any]:
     }
 
 
-def environment_values(env: gym.Env) -> dict[str, Any]:
-    """Returns the part of the values that comes from the environment itself, as far as it knows."""
-    facts = load_facts(env)
+def environment_values(env: gym.Env, rollouts: Rollouts | None = None) -> dict[str, Any]:
+    """Returns the part of the values that comes from the environment itself, as far as it knows or was seen at play."""
+    facts, seen = load_facts(env), rollouts.ranges if rollouts else {}
     observations, actions = env.observation_space, env.action_space
     time_step = getattr(env.unwrapped, "dt", facts.time_step) if facts else control_step(env)
-    steps = (env.spec.max_episode_steps if env.spec else None) or (facts.episode_steps if facts else step_limit(env))
+    made = made_with(env) if facts else env.spec.kwargs if env.spec else {}
     values = {
         "env_id": env.spec.id if env.spec else type(env.unwrapped).__name__,
-        "documentation": _documentation(env, facts.sections_left_out if facts else []) + _wrappers(env),
+        "documentation": documentation(env, facts.sections_left_out if facts else [], with_source=facts is None),
         "xml": model_xml(env, facts.model_shown if facts else None),
         "action_names": None if facts else action_names(env),
-        "observation": observation_words(env),
+        "observation": observation_words(env, seen),
         "time_step": f"{time_step:.3g}" if isinstance(time_step, float) else None,
-        "episode_length": f"at most {steps} steps" if steps else "until the environment ends it",
+        "episode_length": _episode_length(env, facts, rollouts),
         "grid": None if facts else grid_words(env),
-        "arguments": _arguments(env, made_with(env) if facts else env.spec.kwargs if env.spec else {}),
+        "arguments": arguments_words({name: value for name, value in made.items() if name not in OF_RENDERING}) or None,
         **dict.fromkeys(("observation_bounds", "action_shape", "action_bounds", "half_width", "n_actions", "first_action")),
         **dict.fromkeys(("discrete_answer", "discrete_return")),
     }
     is_explained = facts is not None or bool(flattened_entries(env))
     if isinstance(observations, Box) and not is_explained and (observations.bounded_below | observations.bounded_above).any():
-        values["observation_bounds"] = bounds_words(observations)
+        values["observation_bounds"] = bounds_words(observations, seen.get(()))
     if isinstance(actions, Discrete):
         n, first = int(actions.n), int(actions.start)
         return {
@@ -160,16 +164,17 @@ def environment_values(env: gym.Env) -> dict[str, Any]:
             "discrete_return": f"Return an integer from {first} to {first + n - 1}, the action; or a set of those that are "
             f"allowed; or a numpy array of shape ({n},) of 0 and 1: which actions are allowed. At least one is.",
         }
-    if not (isinstance(actions, Box) and actions.is_bounded()):
-        raise TypeError(f"a prompt needs a bounded Box or a Discrete action space, {values['env_id']} has {actions}")
+    require_action_space(actions)
+    assert isinstance(actions, Box)
     half_width = number_words(RADIUS * (actions.high.astype(float) - actions.low) / 2)
     return {**values, "action_shape": actions.shape, "action_bounds": bounds_words(actions), "half_width": half_width}
 
 
-def _arguments(env: gym.Env, kwargs: dict[str, Any]) -> str | None:
-    """Writes what an environment is made with, but for how it is rendered."""
-    shown = {name: value for name, value in kwargs.items() if name not in OF_RENDERING}
-    return ", ".join(f"{name}={without_addresses(repr(value))}" for name, value in shown.items()) or None
+def _episode_length(env: gym.Env, facts: Facts | None, rollouts: Rollouts | None) -> str:
+    limit = (env.spec.max_episode_steps if env.spec else None) or (facts.episode_steps if facts else step_limit(env))
+    if rollouts and (limit is None or max(rollouts.lengths) > limit):  # what seemed to be a limit is none
+        return rollouts.length_words()
+    return f"at most {limit} steps" if limit else "until the environment ends it"
 
 
 def _tables(facts: Facts) -> str:
@@ -189,68 +194,6 @@ def _index(index: range) -> str:
     return f"{index[0]} to {index[-1]}" if len(index) > 1 else f"{index[0]}"
 
 
-def _documentation(env: gym.Env, left_out: list[str]) -> str:
-    """Returns the docstring of the environment's class, without what is no help to a policy.
-
-    Gymnasium documents the versions of an environment together, in the class of the newest: where the class has no
-    docstring of its own, the newest version that has one speaks for it.
-    """
-    # dm_control's: the adapter's class speaks of itself.
-    adapted: Any = getattr(env.unwrapped, "_env", None)
-    task = getattr(adapted, "task", None)
-    text = type(env.unwrapped).__doc__ if task is None else _task_words(task, adapted.physics)
-    text = text or (_newest_docstring(env.spec.id) if env.spec else None)
-    if text is None:
-        return "This environment has no documentation.\n"
-    sections = re.split(r"^(?=## )", re.sub(r"<!--.*?-->", "", inspect.cleandoc(text), flags=re.DOTALL), flags=re.MULTILINE)
-    headings = {f"## {name}" for name in (*LEFT_OUT, *left_out)}
-    return "".join(section for section in sections if section.partition("\n")[0].strip() not in headings)
-
-
-def _task_words(task: Any, physics: Any) -> str:
-    """Says what a task of dm_control is: its domain's words, its settings, and the source of what it observes and rewards."""
-    kind, domain = type(task), sys.modules[type(task).__module__]
-    words = [f"The task {kind.__name__} of {kind.__module__}, adapted to Gymnasium.", domain.__doc__]
-    words += [f"Its attribute {name} is {value}." for name, value in vars(task).items() if type(value) in (int, float)]
-    with contextlib.suppress(OSError, TypeError):
-        source = [inspect.getsource(cls) for cls in (kind, type(physics)) if cls.__module__ == domain.__name__]
-        numbers = [f"{name} = {value}" for name, value in vars(domain).items() if type(value) in (int, float)]
-        used = [line for line in numbers if re.search(rf"\b{line.split()[0]}\b", "".join(source))]
-        listing = "\n\n".join(["\n".join(used), *source]).strip()
-        words.append(f"```python\n{listing}\n```")
-    return "\n\n".join(inspect.cleandoc(text) for text in words if text) + "\n"
-
-
-def _wrappers(env: gym.Env) -> str:
-    """Returns what the wrappers around an environment say of themselves, the innermost first; nothing of our own and of PLAIN.
-
-    The arguments of a constructor are those that it recorded, or kept as attributes of the same names.
-    """
-    parts = []
-    while isinstance(env, gym.Wrapper):
-        kind, layer, env = type(env), env, env.env
-        if isinstance(layer, PLAIN) or kind.__module__.startswith("llmwrappers."):
-            continue
-        kept = layer._saved_kwargs if isinstance(layer, RecordConstructorArgs) else vars(layer)
-        names = [name for name in inspect.signature(kind.__init__).parameters if name not in ("self", "env") and name in kept]
-        arguments = ", ".join(f"{name}={without_addresses(repr(kept[name]))}" for name in names)
-        text = "" if kind.__module__.startswith("gymnasium.") else f"\n\n{inspect.cleandoc(kind.__doc__ or '')}"
-        parts.append(f"\n## Wrapper {kind.__name__}({arguments}){text.rstrip()}\n")
-    if not parts:
-        return ""
-    return f"\nThe environment is wrapped; what follows changes what is said above.\n{''.join(reversed(parts))}"
-
-
-def _newest_docstring(env_id: str) -> str | None:
-    namespace, name, _ = parse_env_id(env_id)
-    specs = [spec for spec in gym.registry.values() if (spec.namespace, spec.name) == (namespace, name)]
-    for spec in sorted(specs, key=lambda spec: spec.version or 0, reverse=True):
-        creator = load_env_creator(spec.entry_point) if isinstance(spec.entry_point, str) else spec.entry_point
-        if inspect.isclass(creator) and creator.__doc__:
-            return creator.__doc__
-    return None
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Prints a prompt; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m local_llm.render", description="Prints the prompt for an environment.")
@@ -259,11 +202,29 @@ def main(arguments: list[str] | None = None) -> int:
     take_env_kwargs(parser, args)
     accept_older_versions()
     try:
-        print(render_prompt(args.env_id, **args.env_kwargs))
-    except (gym.error.Error, FactsError, TypeError) as error:
+        with printing_to_stderr():
+            prompt = render_prompt(args.env_id, **args.env_kwargs)
+    except (gym.error.Error, FactsError, TypeError, ValueError) as error:
         print(f"{parser.prog}: {type(error).__name__}: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
+    print(prompt)
     return 0
+
+
+@contextlib.contextmanager
+def printing_to_stderr() -> Iterator[None]:
+    """Sends to stderr what libraries print while an environment is made and stepped, those in C too."""
+    sys.stdout.flush()
+    stdout = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        with contextlib.suppress(OSError, AttributeError, TypeError):  # what C still holds back, where that can be told
+            ctypes.CDLL(None).fflush(None)
+        os.dup2(stdout, 1)
+        os.close(stdout)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,13 @@
-"""Writes numbers, counts and units as a person or a model reads them."""
+"""Writes numbers, counts, units and arguments as a person or a model reads them."""
 
 import math
 import re
+from typing import Any
+
+import numpy as np
+
+# Of an argument in a prompt, and of an array in it: what is longer is data.
+MOST_CHARACTERS, MOST_NUMBERS = 2000, 64
 
 
 def number_text(value: float) -> str:
@@ -64,3 +70,24 @@ def unit_text(unit: str) -> str:
     """
     factor, rest = scaled(unit)
     return "" if unit == "1" else f" (x {unit})" if factor != 1 else f" {rest}"
+
+
+def arguments_words(arguments: dict[str, Any]) -> str:
+    """Returns arguments as one writes them in a call; only what is numbers, text, small arrays or containers of them.
+
+    Example:
+        >>> arguments_words({"fee": 0.1, "sides": [-1, None], "prices": object(), "rule": max})
+        'fee=0.1, sides=[-1, None]'
+    """
+    plain = {name: repr(value) for name, value in arguments.items() if _is_plain(value)}
+    return ", ".join(f"{name}={words}" for name, words in plain.items() if len(words) <= MOST_CHARACTERS)
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(map(_is_plain, (*value.keys(), *value.values())))
+    if isinstance(value, list | tuple | set | frozenset):
+        return all(map(_is_plain, value))
+    if isinstance(value, np.ndarray | np.generic):
+        return value.dtype.kind in "fiubU" and value.size <= MOST_NUMBERS
+    return value is None or isinstance(value, bool | int | float | str)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 
-from local_llm.environment_facts import action_names, constants, control_step, grid_words, model_xml, step_limit
+from local_llm.environment_facts import action_names, control_step, grid_words, model_xml, step_limit
 from local_llm.render import render_prompt
 
 
@@ -59,32 +59,6 @@ def test_actions_have_the_names_that_the_environment_gives_them():
     assert action_names(Knowing(action_type=Knowing(actions={0: "LEFT", 1: "IDLE"}))) == "0 LEFT, 1 IDLE"
     assert action_names(Knowing(action_type=Knowing(actions={0: "LEFT"}))) is None  # not all of them
     assert "- The actions are: 0 NOOP, 1 FIRE, 2 RIGHT, 3 LEFT.\n" in render_prompt("ALE/Breakout-v5")
-
-
-class Changing(Knowing):
-    """Counts its steps, and puts its start somewhere else in every episode."""
-
-    def __init__(self):
-        super().__init__(goal=np.array([256.0, 0.1]), gain=100, render_size=64, is_slow=True, _secret=3, table=np.zeros(9))
-
-    def reset(self, *, seed=None, options=None):
-        observation, info = super().reset(seed=seed)
-        self.steps, self.start, self.radius = 0, self.np_random.uniform(), np.float32(0.3)
-        return observation, info
-
-    def step(self, action):
-        self.steps += 1
-        return np.zeros(2, np.float32), 0.0, False, False, {}
-
-
-def test_constants_are_the_numbers_that_no_episode_changes():
-    assert constants(Changing()) == "goal = [256.0, 0.1], gain = 100, is_slow = True, radius = 0.3"
-    assert constants(Knowing(gain=100)) is None  # it cannot be stepped
-
-
-def test_constants_are_in_the_prompt_where_there_are_no_facts():
-    assert "\n- Attributes of its object that do not change: min_position = -1.2, " in render_prompt("MountainCar-v0")
-    assert "do not change" not in render_prompt("Pendulum-v1")
 
 
 class Task:

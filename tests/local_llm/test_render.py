@@ -1,7 +1,10 @@
 """Tests of local_llm.render: the prompts as recorded, and what goes wrong."""
 
 import inspect
+import os
 import re
+import subprocess
+import sys
 import tomllib
 
 import ale_py  # noqa: F401  it registers ALE/Pong-v5
@@ -121,7 +124,7 @@ def test_an_environment_without_facts_is_described_by_its_documentation_and_its_
     assert "half-width" not in prompt
 
 
-def test_an_environment_without_documentation_says_so():
+def test_an_environment_without_docstring_shows_its_source():
     class Silent(gym.Env):
         observation_space = Box(-1, 1, (2,), np.float32)
         action_space = Box(np.float32([-1, 0]), np.float32([1, 3]))
@@ -131,7 +134,7 @@ def test_an_environment_without_documentation_says_so():
         prompt = render_prompt("llmwrappers-tests/Silent-v0")
     finally:
         del gym.registry["llmwrappers-tests/Silent-v0"]
-    assert "# Environment documentation\nThis environment has no documentation.\n" in prompt
+    assert "Its source:\n\n```python\nclass Silent(gym.Env):\n    observation_space = Box(-1, 1, (2,), np.float32)\n" in prompt
     assert "- Each entry of the observation lies in [-1, 1]." in prompt
     assert "each entry in its own interval (low [-1, 0], high [1, 3])." in prompt
     assert "half-width [0.3, 0.45] around" in prompt
@@ -200,6 +203,22 @@ def test_what_an_environment_is_registered_with_is_stated_where_there_are_no_fac
     assert ", obs_type='ram'; where" in breakout
     assert "was made with" not in render_prompt("Hopper-v4")
     assert "was made with" not in render_prompt("Acrobot-v1", render_mode="rgb_array")
+
+
+def test_what_an_environment_is_made_with_is_stated_where_it_is_plain():
+    """The repr of an object is no fact: a table of prices is cut in its middle, a function has an address."""
+
+    class Table:
+        def __repr__(self):
+            return "PRICES"
+
+    gym.register("llmwrappers-tests/Trading-v0", entry_point=lambda **_: gym.make("llmwrappers-tests/OneStep-v0"))
+    plain = {"fee": 0.1, "name": "BTC", "is_free": False, "sides": [-1, 0, {"up": (1, None)}], "weights": np.array([1, 2])}
+    other = {"prices": Table(), "rule": max, "tables": [Table()], "noise": np.zeros(2000), "kind": Table}
+    prompt = render_prompt("llmwrappers-tests/Trading-v0", **plain, **other)
+    words = "fee=0.1, name='BTC', is_free=False, sides=[-1, 0, {'up': (1, None)}], weights=array([1, 2])"
+    assert f"- This environment was made with {words}; where" in prompt
+    assert "PRICES" not in prompt
 
 
 # ----------------------------------------------------------------------------------------------------------------- errors
@@ -278,8 +297,21 @@ def test_a_package_that_is_missing_is_named(facts_folder):
 
 
 def test_an_action_space_that_no_mask_serves_is_refused():
-    with pytest.raises(TypeError, match="needs a bounded Box or a Discrete action space, llmwrappers-tests/Unbounded-v0 has"):
+    with pytest.raises(ValueError, match=r"llmwrappers-tests/Unbounded-v0 needs a Discrete action space or a Box of floats"):
         render_prompt("llmwrappers-tests/Unbounded-v0")
+
+
+def test_an_action_space_is_refused_before_anything_is_made_of_the_environment(monkeypatch, capsys):
+    monkeypatch.setattr(render, "environment_values", lambda *_: pytest.fail("rendered"))
+    monkeypatch.setattr(render, "roll_out", lambda *_: pytest.fail("played"))
+    env = gym.make("llmwrappers-tests/OneStep-v0")
+    env.action_space = Box(0, 9, (2,), np.int64)
+    gym.register("llmwrappers-tests/Whole-v0", entry_point=lambda: env)
+    assert main(["--env-id", "llmwrappers-tests/Whole-v0"]) == 2
+    assert (
+        "got Box(0, 9, (2,), int64); register the environment with gymnasium.wrappers.TransformAction"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_template_may_only_ask_for_what_there_is(facts_folder):
@@ -301,3 +333,42 @@ def test_the_command_prints_a_prompt_or_one_line(capsys):
     assert re.fullmatch(r"python -m local_llm.render: NameNotFound: .*\n", err)
     with pytest.raises(SystemExit, match="2"):
         main([])
+
+
+LOUD = """
+import ctypes, gymnasium as gym
+from conftest import OneStep
+
+class Loud(OneStep):
+    def __init__(self):
+        super().__init__()
+        print("python made it")
+        ctypes.CDLL(None).printf(b"C made it\\n")
+
+    def step(self, action):
+        print("python stepped it")
+        ctypes.CDLL(None).printf(b"C stepped it\\n")
+        return super().step(action)
+
+gym.register("Loud-v0", entry_point=Loud, disable_env_checker=True)
+"""
+
+
+def test_what_a_library_prints_is_no_part_of_the_prompt(tmp_path):
+    """From C, too, which holds back what it writes to a file until the process ends."""
+    (tmp_path / "loud.py").write_text(LOUD)
+    paths = os.pathsep.join([str(tmp_path), str(ROOT), str(ROOT / "tests")])
+    command = [sys.executable, "-m", "local_llm.render", "--env-id", "loud:Loud-v0"]
+    with open(tmp_path / "prompt.txt", "w") as prompt:
+        done = subprocess.run(
+            command, stdout=prompt, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": paths}
+        )
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "prompt.txt").read_text()
+    assert text.startswith("You are an expert in control.")
+    assert text.rstrip().endswith("- A call may take 20 ms.")
+    facts = text.partition("# Facts")[2]
+    for words in ("made it", "stepped it"):
+        assert words not in facts
+        assert f"python {words}" in done.stderr
+        assert f"C {words}" in done.stderr

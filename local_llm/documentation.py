@@ -1,0 +1,173 @@
+"""What a prompt shows of an environment's documentation, and of its source where the documentation leaves it to that.
+
+It is the docstring of the environment's class. Where that does not speak of both observations and actions, the source of the
+class and of its bases follows, without Gymnasium's own bases and without what renders.
+"""
+
+import ast
+import contextlib
+import inspect
+import re
+import sys
+import textwrap
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import gymnasium as gym
+from gymnasium import wrappers
+from gymnasium.envs.registration import load_env_creator, parse_env_id
+from gymnasium.utils import RecordConstructorArgs
+
+from local_llm.wording import arguments_words
+
+# Sections of a docstring that are no help to a policy.
+LEFT_OUT = ("Arguments", "Version History", "References", "Credits")
+# Wrappers that change nothing that a policy would have to know.
+PLAIN = (wrappers.OrderEnforcing, wrappers.PassiveEnvChecker, wrappers.TimeLimit, wrappers.RecordEpisodeStatistics)
+# Modules whose classes are no particular environment.
+OF_GYMNASIUM = ("gymnasium.core", "gymnasium.utils", "gymnasium.envs.mujoco.mujoco_env", "gymnasium.experimental")
+# Of source code: the longest of a single environment that was met, and some six thousand tokens.
+MOST_CHARACTERS = 24_000
+
+
+def documentation(env: gym.Env, left_out: list[str], with_source: bool = True) -> str:
+    """Returns what is known of an environment: docstring, source and wrappers, without what is no help to a policy.
+
+    Gymnasium documents the versions of an environment together, in the class of the newest: where the class has no
+    docstring of its own, the newest version that has one speaks for it; then the bases, the module, and what it adapts.
+
+    Args:
+        left_out: headings of sections that do not hold
+        with_source: whether to show source where the docstring does not speak of both observations and actions
+
+    Example:
+        >>> print(documentation(gym.make("CartPole-v1"), [])[:14])
+        ## Description
+    """
+    adapted: Any = getattr(env.unwrapped, "_env", None)
+    if task := getattr(adapted, "task", None):  # dm_control's: the adapter's class speaks of itself
+        text = _task_words(task, adapted.physics)
+    else:
+        text = _words(env, left_out, with_source)
+    return text + _wrappers(env)
+
+
+def _words(env: gym.Env, left_out: list[str], with_source: bool) -> str:
+    layers = list(_adapted(env.unwrapped)) if with_source else [env.unwrapped]
+    name = env.spec.id if env.spec else type(env.unwrapped).__name__
+    docstrings = [_docstring(type(layer), name if layer is env.unwrapped else None) for layer in layers]
+    text = "\n\n".join(_without_sections(docstring, left_out) for docstring in docstrings if docstring)
+    speaks = all(re.search(rf"\b{word}", text, re.IGNORECASE) for word in ("obs", "action"))
+    source = "" if speaks or not with_source else _listing([kind for layer in layers for kind in _classes(type(layer))], text)
+    if with_source and not (text or source):
+        warnings.warn(
+            f"{name} has neither documentation nor source that can be read, so the prompt says no more than its spaces; "
+            "write a docstring for its class",
+            stacklevel=2,
+        )
+    text = text or "This environment has no documentation.\n"
+    return f"{text.rstrip()}\n\nIts source:\n\n```python\n{source}\n```\n" if source else text
+
+
+def _adapted(own: Any) -> Iterator[Any]:
+    """An environment, and those that it makes Gymnasium's, each held by the one before."""
+    seen = []
+    while own is not None and own not in seen:
+        yield own
+        seen.append(own)
+        held = [value.unwrapped for value in vars(own).values() if _is_environment(value)]
+        own = held[0] if len(held) == 1 else None
+
+
+def _is_environment(value: Any) -> bool:
+    return all(hasattr(value, name) for name in ("reset", "step", "unwrapped")) and hasattr(value, "__dict__")
+
+
+def _classes(kind: type) -> list[type]:
+    """A class and its bases, but for those that are no particular environment."""
+    bases = [base for base in kind.__mro__ if not base.__module__.startswith(OF_GYMNASIUM)]
+    return [base for base in bases if base.__module__ not in ("builtins", "typing", "abc")]
+
+
+def _docstring(kind: type, env_id: str | None) -> str | None:
+    bases = _classes(kind)
+    newest = _newest_docstring(env_id) if env_id else None
+    modules = (sys.modules[base.__module__].__doc__ for base in bases if base.__module__ in sys.modules)
+    return next(filter(None, (kind.__doc__, newest, *(base.__doc__ for base in bases), *modules)), None)
+
+
+def _without_sections(text: str, left_out: list[str]) -> str:
+    sections = re.split(r"^(?=## )", re.sub(r"<!--.*?-->", "", inspect.cleandoc(text), flags=re.DOTALL), flags=re.MULTILINE)
+    headings = {f"## {name}" for name in (*LEFT_OUT, *left_out)}
+    return "".join(section for section in sections if section.partition("\n")[0].strip() not in headings)
+
+
+def _listing(classes: list[type], documented: str) -> str:
+    """Returns the source of classes, and the numbers of their modules that it uses, as far as it can be read."""
+    sources, numbers = [], {}
+    for kind in classes:
+        with contextlib.suppress(OSError, TypeError, SyntaxError):  # it cannot be read
+            sources.append(_source(kind, documented))
+            module = sys.modules[kind.__module__]
+            numbers |= {name: value for name, value in vars(module).items() if type(value) in (int, float)}
+    code = "\n\n".join(sources)
+    used = [f"{name} = {value}" for name, value in numbers.items() if re.search(rf"\b{name}\b", code)]
+    listing = "\n\n".join(["\n".join(used), code]).strip()
+    if len(listing) > MOST_CHARACTERS:
+        listing = listing[:MOST_CHARACTERS].rpartition("\n")[0] + "\n# The rest is too long to be shown."
+    return listing
+
+
+def _source(kind: type, documented: str) -> str:
+    """Returns the source of a class without the methods that render, and without a docstring that is shown already."""
+    source = textwrap.dedent(inspect.getsource(kind))
+    definition = next(node for node in ast.parse(source).body if isinstance(node, ast.ClassDef))
+    dropped: list[ast.stmt] = [n for n in definition.body if isinstance(n, ast.FunctionDef) and "render" in n.name]
+    if (docstring := ast.get_docstring(definition)) and docstring in documented:
+        dropped.append(definition.body[0])
+    left_out: set[int] = set()
+    for node in dropped:
+        first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", []))])
+        left_out |= set(range(first, (node.end_lineno or first) + 1))
+    return "\n".join(line for i, line in enumerate(source.splitlines(), 1) if i not in left_out).rstrip()
+
+
+def _task_words(task: Any, physics: Any) -> str:
+    """Says what a task of dm_control is: its domain's words, its settings, and the source of what it observes and rewards."""
+    kind, domain = type(task), sys.modules[type(task).__module__]
+    words = [f"The task {kind.__name__} of {kind.__module__}, adapted to Gymnasium.", domain.__doc__]
+    words += [f"Its attribute {name} is {value}." for name, value in vars(task).items() if type(value) in (int, float)]
+    if listing := _listing([cls for cls in (kind, type(physics)) if cls.__module__ == domain.__name__], ""):
+        words.append(f"```python\n{listing}\n```")
+    return "\n\n".join(inspect.cleandoc(text) for text in words if text) + "\n"
+
+
+def _wrappers(env: gym.Env) -> str:
+    """Returns what the wrappers around an environment say of themselves, the innermost first; nothing of our own and of PLAIN.
+
+    The arguments of a constructor are those that it recorded, or kept as attributes of the same names.
+    """
+    parts = []
+    while isinstance(env, gym.Wrapper):
+        kind, layer, env = type(env), env, env.env
+        if isinstance(layer, PLAIN) or kind.__module__.startswith("llmwrappers."):
+            continue
+        kept = layer._saved_kwargs if isinstance(layer, RecordConstructorArgs) else vars(layer)
+        names = [name for name in inspect.signature(kind.__init__).parameters if name not in ("self", "env") and name in kept]
+        arguments = arguments_words({name: kept[name] for name in names}) or ""
+        text = "" if kind.__module__.startswith("gymnasium.") else f"\n\n{inspect.cleandoc(kind.__doc__ or '')}"
+        parts.append(f"\n## Wrapper {kind.__name__}({arguments}){text.rstrip()}\n")
+    if not parts:
+        return ""
+    return f"\nThe environment is wrapped; what follows changes what is said above.\n{''.join(reversed(parts))}"
+
+
+def _newest_docstring(env_id: str) -> str | None:
+    namespace, name, _ = parse_env_id(env_id)
+    specs = [spec for spec in gym.registry.values() if (spec.namespace, spec.name) == (namespace, name)]
+    for spec in sorted(specs, key=lambda spec: spec.version or 0, reverse=True):
+        creator = load_env_creator(spec.entry_point) if isinstance(spec.entry_point, str) else spec.entry_point
+        if inspect.isclass(creator) and creator.__doc__:
+            return creator.__doc__
+    return None

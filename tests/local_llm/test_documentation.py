@@ -1,0 +1,112 @@
+"""Tests of local_llm.documentation: what there is to read about an environment is in its prompt."""
+
+import warnings
+
+import gymnasium as gym
+import pytest
+from conftest import OneStep
+
+from local_llm.documentation import MOST_CHARACTERS, documentation
+from local_llm.render import render_prompt
+
+GAIN, UNUSED_GAIN = 2.5, 9.75
+NO_DOCUMENTATION = "This environment has no documentation.\n"
+
+
+class Explained(OneStep):
+    """Observes two ones; the action 0.8 is rewarded best."""
+
+
+class Silent(Explained):
+    def reward(self, action):
+        return GAIN * action
+
+    @property
+    def render_size(self):
+        return "picture"
+
+
+class Vague(OneStep):
+    """A game.
+
+    ## References
+    None.
+    """
+
+    def reward(self, action):
+        return GAIN * action
+
+
+def test_the_docstring_of_a_base_speaks_for_a_class_without_one():
+    assert documentation(Silent(), []) == "Observes two ones; the action 0.8 is rewarded best."
+
+
+def test_gymnasiums_own_bases_do_not_speak():
+    class Alone(gym.Env):
+        pass
+
+    text = documentation(Alone(), [])
+    assert "high-level" not in text  # as the class Env begins
+    assert "class Alone(gym.Env):" in text
+    assert "class Env" not in text
+
+
+def test_the_module_speaks_where_no_class_does(monkeypatch):
+    kind = type("Nameless", (OneStep,), {"__module__": "nameless"})
+    monkeypatch.setitem(__import__("sys").modules, "nameless", type(warnings)("nameless", "Observations and actions are one."))
+    monkeypatch.setattr(OneStep, "__doc__", None)
+    assert documentation(kind(), []) == "Observations and actions are one."
+
+
+def test_an_environment_that_is_adapted_speaks_too():
+    class Adapter(gym.Env):
+        """Makes another library's environments Gymnasium's."""
+
+        def __init__(self):
+            self.held = Explained()
+
+    text = documentation(Adapter(), [])
+    assert text.startswith("Makes another library's environments Gymnasium's.\n\nObserves two ones")
+
+
+def test_source_is_shown_where_the_docstring_says_neither_observation_nor_action():
+    text = documentation(Vague(), [])
+    assert text.startswith("A game.\n\nIts source:\n\n```python\nGAIN = 2.5\n\nclass Vague(OneStep):\n")
+    assert "    def reward(self, action):\n        return GAIN * action\n\nclass OneStep(gym.Env):\n" in text
+    assert "UNUSED_GAIN" not in text
+    assert "class Env" not in text
+    assert "Its source" not in documentation(Explained(), [])
+    assert "Its source" not in documentation(Vague(), [], with_source=False)
+
+
+def test_the_source_leaves_out_what_renders(monkeypatch):
+    monkeypatch.setattr(Explained, "__doc__", None)
+    text = documentation(Silent(), [])
+    assert "def reward" in text
+    assert "picture" not in text
+    assert "@property" not in text
+
+
+def test_long_source_is_cut():
+    class Long(Vague):
+        pass
+
+    words = "\n".join(f"line {i} of what the class is" for i in range(2000))
+    source = f'class Long(Vague):\n    text = """{words}"""\n'
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("inspect.getsource", lambda kind: source)
+        text = documentation(Long(), [])
+    assert MOST_CHARACTERS < len(text) < MOST_CHARACTERS + 200
+    assert text.endswith("of what the class is\n# The rest is too long to be shown.\n```\n")
+
+
+def test_where_nothing_is_left_to_say_the_user_is_warned():
+    kind = type("Made", (gym.Env,), {"__module__": "made", "observation_space": OneStep().observation_space})
+    kind.action_space, kind.reset, kind.step = OneStep().action_space, OneStep.reset, OneStep.step
+    gym.register("llmwrappers-tests/Made-v0", entry_point=lambda: kind(), disable_env_checker=True)
+    with pytest.warns(UserWarning, match="Made-v0 has neither documentation nor source that can be read"):
+        prompt = render_prompt("llmwrappers-tests/Made-v0")
+    assert f"# Environment documentation\n{NO_DOCUMENTATION}" in prompt
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        render_prompt("CartPole-v1")
