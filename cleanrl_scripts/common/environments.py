@@ -118,6 +118,7 @@ def note_endless_episodes(env: gym.Env, env_id: str) -> None:
     """Says how long an episode may be where the environment does not."""
     if env.spec is not None and env.spec.max_episode_steps is None:
         print(
-            f"note: {env_id} has no time limit; an episode is cut after {MAX_EPISODE_STEPS} steps (--max-episode-steps)",
+            f"note: {env_id} is registered without max_episode_steps; its episodes end after {MAX_EPISODE_STEPS} steps at the "
+            "latest (--max-episode-steps)",
             flush=True,
         )
