@@ -21,7 +21,8 @@ class BoundedEpisodes(gym.Wrapper):
         >>> from gymnasium.envs.classic_control import PendulumEnv
         >>> env = BoundedEpisodes(PendulumEnv(), max_episode_steps=2)
         >>> observation, info = env.reset(seed=0)
-        >>> env.step([0.0])[3], env.step([0.0])[3], env.cut_episodes
+        >>> with warnings.catch_warnings(action="ignore"):  # the cut is said
+        ...     env.step([0.0])[3], env.step([0.0])[3], env.cut_episodes
         (False, True, 1)
     """
 
