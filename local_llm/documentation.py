@@ -104,13 +104,19 @@ def _without_sections(text: str, left_out: list[str]) -> str:
 
 
 def _listing(classes: list[type], documented: str) -> str:
-    """Returns the source of classes, and the numbers of their modules that it uses, as far as it can be read."""
-    sources, numbers = [], {}
+    """Returns the source of classes, and the numbers and functions of their modules that it uses, as far as it can be read."""
+    sources, numbers, functions = [], {}, {}
     for kind in classes:
         with contextlib.suppress(OSError, TypeError, SyntaxError):  # it cannot be read
             sources.append(_source(kind, documented))
-            module = sys.modules[kind.__module__]
-            numbers |= {name: value for name, value in vars(module).items() if type(value) in (int, float)}
+            held = vars(sys.modules[kind.__module__])
+            numbers |= {name: value for name, value in held.items() if type(value) in (int, float)}
+            functions |= {n: f for n, f in held.items() if inspect.isfunction(f) and f.__module__ == kind.__module__}
+    code = "\n\n".join(sources)
+    for name, function in functions.items():
+        if re.search(rf"\b{name}\b", code):
+            with contextlib.suppress(OSError):
+                sources.append(inspect.getsource(function).rstrip())
     code = "\n\n".join(sources)
     used = [f"{name} = {value}" for name, value in numbers.items() if re.search(rf"\b{name}\b", code)]
     listing = "\n\n".join(["\n".join(used), code]).strip()

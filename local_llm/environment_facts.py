@@ -3,6 +3,7 @@
 Nothing is stated that may be wrong: an attribute of the right name is believed where something else agrees with it.
 """
 
+import dataclasses
 import math
 import sys
 import tempfile
@@ -67,7 +68,7 @@ def _limits(env: gym.Env) -> Iterator[int]:
 
 
 def action_names(env: gym.Env) -> str | None:
-    """Returns what the actions of a Discrete space are called, as Atari, highway-env and MiniGrid tell; None if unknown.
+    """Returns what the actions of a Discrete space are called, as Atari, highway-env, MiniGrid and Tetris tell; or None.
 
     Example:
         >>> action_names(gym.make("CartPole-v1"))
@@ -83,6 +84,8 @@ def action_names(env: gym.Env) -> str | None:
         names = of_highway
     elif isinstance(of_minigrid := getattr(getattr(own, "actions", None), "__members__", None), Mapping):
         names = {int(value): name for name, value in of_minigrid.items()}
+    elif dataclasses.is_dataclass(of_tetris := getattr(own, "actions", None)):
+        names = {value: name for name, value in vars(of_tetris).items() if isinstance(value, int)}
     if names is None or set(names) != set(range(int(space.start), int(space.start + space.n))):
         return None
     return ", ".join(f"{number} {names[number]}" for number in sorted(names))

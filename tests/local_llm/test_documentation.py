@@ -26,6 +26,14 @@ class Silent(Explained):
         return "picture"
 
 
+def paid(action):
+    return GAIN * action
+
+
+def unused(action):
+    return UNUSED_GAIN * action
+
+
 class Vague(OneStep):
     """A game.
 
@@ -34,7 +42,7 @@ class Vague(OneStep):
     """
 
     def reward(self, action):
-        return GAIN * action
+        return paid(action)
 
 
 def test_the_docstring_of_a_base_speaks_for_a_class_without_one():
@@ -72,7 +80,8 @@ def test_an_environment_that_is_adapted_speaks_too():
 def test_source_is_shown_where_the_docstring_says_neither_observation_nor_action():
     text = documentation(Vague(), [])
     assert text.startswith("A game.\n\nIts source:\n\n```python\nGAIN = 2.5\n\nclass Vague(OneStep):\n")
-    assert "    def reward(self, action):\n        return GAIN * action\n\nclass OneStep(gym.Env):\n" in text
+    assert "    def reward(self, action):\n        return paid(action)\n\nclass OneStep(gym.Env):\n" in text
+    assert "\n\ndef paid(action):\n    return GAIN * action\n" in text
     assert "UNUSED_GAIN" not in text
     assert "class Env" not in text
     assert "Its source" not in documentation(Explained(), [])

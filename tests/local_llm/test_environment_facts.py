@@ -1,5 +1,6 @@
 """Tests of local_llm.environment_facts: what is stated is true, and what is not sure is not stated."""
 
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import ale_py  # noqa: F401  it registers ALE/Breakout-v5
@@ -24,6 +25,14 @@ class Knowing(gym.Env):
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         return np.zeros(2, np.float32), {}
+
+
+@dataclass
+class Mapped:
+    """Numbers actions as Tetris does."""
+
+    left: int
+    right: int
 
 
 @pytest.mark.parametrize(
@@ -58,6 +67,8 @@ def test_actions_have_the_names_that_the_environment_gives_them():
     assert action_names(gym.make("MiniGrid-Empty-5x5-v0")).startswith("0 left, 1 right, 2 forward, 3 pickup")
     assert action_names(Knowing(action_type=Knowing(actions={0: "LEFT", 1: "IDLE"}))) == "0 LEFT, 1 IDLE"
     assert action_names(Knowing(action_type=Knowing(actions={0: "LEFT"}))) is None  # not all of them
+    assert action_names(Knowing(actions=Mapped(left=1, right=0))) == "0 right, 1 left"
+    assert action_names(Knowing(actions=Mapped(left=1, right=2))) is None
     assert "- The actions are: 0 NOOP, 1 FIRE, 2 RIGHT, 3 LEFT.\n" in render_prompt("ALE/Breakout-v5")
 
 
