@@ -206,10 +206,21 @@ def require_action_space(space: gym.Space) -> None:
 the environment with gymnasium.wrappers.TransformAction and Discrete(6), which numbers the combinations: \
 lambda i: np.array(np.unravel_index(i, (3, 2)))
     """
-    is_box = isinstance(space, Box)
-    if isinstance(space, Discrete) or (is_box and np.issubdtype(space.dtype, np.floating) and space.is_bounded("both")):
-        return
-    if is_box:
+    is_bounded = isinstance(space, Box) and np.issubdtype(space.dtype, np.floating) and space.is_bounded("both")
+    if not (is_bounded or isinstance(space, Discrete)):
+        served = "a Discrete action space or a Box of floats with finite bounds"
+        raise ValueError(f"needs {served}, got {space}; {transformed_actions(space)}")
+
+
+def transformed_actions(space: gym.Space) -> str:
+    """Returns what to wrap an environment with whose action space nothing here serves.
+
+    Example:
+        >>> print(transformed_actions(Box(0, 5, (2,), np.int64)))
+        register the environment with gymnasium.wrappers.TransformAction and a Box of floats with finite bounds, which are \
+rounded: lambda action: np.rint(action).astype(np.int64)
+    """
+    if isinstance(space, Box):
         way_out = "a Box of floats with finite bounds"
         if not np.issubdtype(space.dtype, np.floating):
             way_out += f", which are rounded: lambda action: np.rint(action).astype(np.{space.dtype})"
@@ -225,10 +236,7 @@ lambda i: np.array(np.unravel_index(i, (3, 2)))
             way_out = f"{number}: lambda i: np.array(np.unravel_index(i, {counts}))"
         elif isinstance(space, Tuple | Dict):
             way_out += ", or a Box of floats that holds the parts one after the other"
-    raise ValueError(
-        f"needs a Discrete action space or a Box of floats with finite bounds, got {space}; register the environment with "
-        f"gymnasium.wrappers.TransformAction and {way_out}"
-    )
+    return f"register the environment with gymnasium.wrappers.TransformAction and {way_out}"
 
 
 def is_image(space: gym.Space) -> bool:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
+from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.spaces.utils import flatten_space
 
 from cleanrl_scripts.common.arguments import RunArgs
@@ -18,16 +18,10 @@ from llmwrappers.making import (
     image_refusal,
     is_image,
     render_without_display,
+    transformed_actions,
     way_out,
     without_text,
 )
-
-WAYS_OUT = {
-    MultiDiscrete: "; gymnasium.wrappers.TransformAction with a Discrete space can number the combinations of its actions",
-    MultiBinary: "; gymnasium.wrappers.TransformAction with a Discrete space can number the combinations of its actions",
-    Dict: "; gymnasium.wrappers.TransformAction with a Box can take its parts from one vector",
-    Tuple: "; gymnasium.wrappers.TransformAction with a Box can take its parts from one vector",
-}
 
 
 def make_env(args: RunArgs, video_dir: Path | None = None) -> gym.Env:
@@ -103,14 +97,15 @@ def _what_stays(space: gym.Space) -> str:
 
 def refuse_action_space(env_id: str, algorithm: str, space: gym.Space, discrete: bool, bounded: bool) -> None:
     """Refuses what is neither a Box of floats (with finite low < high, if ``bounded``) nor, if they are served, Discrete."""
-    is_box = isinstance(space, Box) and np.issubdtype(space.dtype, np.floating)
+    is_float = isinstance(space, Box) and np.issubdtype(space.dtype, np.floating)
+    is_served = is_float or (discrete and isinstance(space, Discrete))
     if bounded and isinstance(space, Box):
-        is_box = is_box and space.is_bounded("both") and bool((space.low < space.high).all())
-    if not (is_box or (discrete and isinstance(space, Discrete))):
+        is_served = is_float and space.is_bounded("both") and bool((space.low < space.high).all())
+    if not is_served:
         box = "a Box action space of floats" + " with finite low < high" * bounded
-        way_out = "; ppo_camel.py takes it" if isinstance(space, Discrete) else WAYS_OUT.get(type(space), "")
-        if isinstance(space, Box) and not is_box and not np.issubdtype(space.dtype, np.floating):
-            way_out = "; gymnasium.wrappers.TransformAction with a Box of floats can round its actions"
+        way_out = "" if is_float or isinstance(space, Discrete) else f"; {transformed_actions(space)}"
+        if not (discrete or isinstance(space, Box)):
+            way_out += "; ppo_camel.py takes it"
         raise UserError(f"--env-id {env_id}: {algorithm} needs {box}{' or a Discrete one' * discrete}, got {space}{way_out}")
 
 

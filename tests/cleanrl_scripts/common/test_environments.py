@@ -31,6 +31,8 @@ def test_a_discrete_action_space_is_sent_to_the_script_that_takes_it():
     with pytest.raises(UserError, match=r"got Discrete\(2\); ppo_camel.py takes it"):
         refuse_action_space("CartPole-v1", "TD3", Discrete(2), discrete=False, bounded=True)
     refuse_action_space("CartPole-v1", "this PPO", Discrete(2), discrete=True, bounded=False)
+    with pytest.raises(UserError, match=r"and Discrete\(6\), which numbers the combinations: .*; ppo_camel.py takes it"):
+        refuse_action_space("X-v0", "TD3", MultiDiscrete([2, 3]), discrete=False, bounded=True)
 
 
 @pytest.mark.parametrize(
@@ -50,18 +52,17 @@ def test_arguments_that_cannot_be_are_one_sentence(env_kwargs, message):
 @pytest.mark.parametrize(
     ("space", "way_out"),
     [
-        (MultiDiscrete([2, 3]), "can number the combinations of its actions"),
-        (MultiBinary(3), "can number the combinations of its actions"),
-        (Dict(a=Discrete(2)), "can take its parts from one vector"),
-        (Tuple((Discrete(2),)), "can take its parts from one vector"),
-        (Box(0, 5, (2,), np.int64), "can round its actions"),
+        (MultiDiscrete([2, 3]), r"Discrete\(6\), which numbers the combinations: lambda i: "),
+        (MultiBinary(3), r"Discrete\(8\), which numbers the combinations: lambda i: "),
+        (Dict(a=Discrete(2)), r"Discrete\(n\), .*, or a Box of floats that holds the parts one after the other"),
+        (Tuple((Discrete(2),)), r"Discrete\(n\), .*, or a Box of floats that holds the parts one after the other"),
+        (Box(0, 5, (2,), np.int64), "a Box of floats with finite bounds, which are rounded: lambda action: "),
     ],
     ids=lambda value: type(value).__name__,
 )
 def test_an_action_space_that_is_not_served_names_the_way_out(space, way_out):
-    with pytest.raises(
-        UserError, match=rf"--env-id X-v0: this PPO needs a Box .*; gymnasium\.wrappers\.TransformAction .*{way_out}"
-    ):
+    wrap = rf"register the environment with gymnasium\.wrappers\.TransformAction and {way_out}"
+    with pytest.raises(UserError, match=rf"--env-id X-v0: this PPO needs a Box .*; {wrap}"):
         refuse_action_space("X-v0", "this PPO", space, discrete=True, bounded=False)
 
 
