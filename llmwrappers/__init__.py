@@ -28,6 +28,7 @@ dtype, for TorchRL takes no others. "The action space's" is its dtype and shape 
 
 import gymnasium as gym
 
+# 1.0 and 1.1, which other packages pin, run the mask, though not EpsilonMaskSchedule.
 if gym.__version__.startswith("0."):
     raise ImportError(f"llmwrappers needs Gymnasium 1.2 or newer, found {gym.__version__}: pip install 'gymnasium>=1.2,<2'")
 

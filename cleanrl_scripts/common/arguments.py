@@ -82,7 +82,10 @@ CONDITIONS: dict[str, Callable[[float], bool]] = {
     "in (0, 1]": lambda value: 0 < value <= 1,
     "in (0, 2]": lambda value: 0 < value <= 2,
 }
-RUN_RANGES = {"at least 0": ("seed",), "at least 1": ("total_timesteps", "checkpoint_every", "eval_every", "eval_episodes")}
+RUN_RANGES = {
+    "at least 0": ("seed",),
+    "at least 1": ("total_timesteps", "checkpoint_every", "eval_every", "eval_episodes", "max_episode_steps"),
+}
 
 
 def check_ranges(args: RunArgs, *ranges: Mapping[str, Iterable[str]]) -> None:

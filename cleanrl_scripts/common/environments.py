@@ -35,7 +35,7 @@ def make_env(args: RunArgs, video_dir: Path | None = None) -> gym.Env:
     except ValueError as error:
         raise UserError(str(error)) from None
     options |= {"render_mode": "rgb_array"} if video_dir else {}
-    options |= {"max_episode_steps": args.max_episode_steps} if args.max_episode_steps else {}
+    options |= {"max_episode_steps": args.max_episode_steps} if args.max_episode_steps is not None else {}
     accept_older_versions()
     if video_dir:
         render_without_display()

@@ -34,6 +34,7 @@ SLIPS = [
     (PPO, [*PENDULUM, "--prior", "expert:nothing.pt"], "--prior expert:nothing.pt is no model.pt or agent.pt of these scripts"),
     (PPO, [*PENDULUM, "--total-timesteps", "1e3"], "--total-timesteps 1000 must be at least one rollout"),
     (PPO, [*PENDULUM, "--total-timesteps", "-5"], "--total-timesteps must be at least 1, got -5"),
+    (TD3, [*PENDULUM, "--max-episode-steps", "0"], "--max-episode-steps must be at least 1, got 0"),
     (PPO, [*PENDULUM, "--num-minibatches", "7"], "--num-minibatches 7 must divide num_envs * num_steps = 1 * 2048"),
     (PPO, [*PENDULUM, "--gamma", "1.5"], "--gamma must be in [0, 1], got 1.5"),
     (TD3, [*PENDULUM, "--radius", "0"], "--radius must be in (0, 2], got 0.0"),
