@@ -153,17 +153,17 @@ def linear(observation):
 
 
 class Pictures(gym.Env):
-    """Observations of three axes that are not Pong's."""
+    """Images that are not Pong's."""
 
     def __init__(self):
-        self.action_space, self.observation_space = Discrete(2), Box(0, 255, (7, 7, 3), np.uint8)
+        self.action_space, self.observation_space = Discrete(2), Box(0, 255, (64, 64, 3), np.uint8)
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
-        return np.zeros((7, 7, 3), np.uint8), {}
+        return np.zeros((64, 64, 3), np.uint8), {}
 
     def step(self, action):
-        return np.zeros((7, 7, 3), np.uint8), 0.0, True, False, {}
+        return np.zeros((64, 64, 3), np.uint8), 0.0, True, False, {}
 
 
 gym.register("llmwrappers-tests/Pictures-v0", entry_point=Pictures, disable_env_checker=True)
