@@ -1,0 +1,1 @@
+"""What ppo_ultra.py and its arms alone use."""

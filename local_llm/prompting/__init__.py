@@ -1,0 +1,1 @@
+"""Environments and episodes in words: the prompts."""

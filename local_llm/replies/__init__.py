@@ -1,0 +1,1 @@
+"""From the words of a reply to code or JSON that was checked."""

@@ -1,0 +1,1 @@
+"""Which candidate helps: episodes, trainings, and a page that shows them."""
