@@ -17,7 +17,7 @@ import tyro
 sys.path.insert(0, str(Path(__file__).parents[1]))  # as the scripts do, from anywhere
 
 from cleanrl_scripts.common.environments import make_flat_env
-from cleanrl_scripts.common.priors_of_arms import load_priors
+from cleanrl_scripts.learning.priors_of_arms import load_priors
 from cleanrl_scripts.ppo_camel import Args as ScriptArgs
 from llmwrappers.priors.audition import audition, contestants
 

@@ -64,7 +64,7 @@ python benchmarks/sb3_learners.py --output benchmarks/results/sb3-td3.csv --arms
 for name in sb3-ppo sb3-td3; do
     python cleanrl_scripts/compare.py --from-csv "benchmarks/results/$name.csv" --output "benchmarks/comparisons/$name"
 done
-python benchmarks/ten_minutes.py
+python benchmarks/speed/ten_minutes.py
 # PPO alone with a copy's own settings.
 compare ppo-quiet --script benchmarks/ppo_camel_ablations.py --env-ids HalfCheetah-v4 Ant-v4 "${mujoco[@]::2}" BipedalWalker-v3 \
     Humanoid-v4 --seeds 1-5 --arms "ppo-quiet=--change quiet --prior none"

@@ -22,15 +22,15 @@ from typing import Any
 
 import gymnasium as gym
 import tyro
-from history import ROOT
-from machine import describe_machine
+from speed.machine import describe_machine
 
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).parents[1]))  # as the scripts do, from anywhere
 
 from cleanrl_scripts.common.evaluation import evaluate
 from llmwrappers import EpsilonMaskSchedule, LLMActionMask
 from llmwrappers.sb3 import ExecutedActionReplayBuffer, begin_as, unmasked
 
+ROOT = Path(__file__).parents[1]
 FIELDS = ("env_id", "arm", "seed", "step", "episodic_return")
 
 

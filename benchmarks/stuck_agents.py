@@ -2,7 +2,7 @@
 
     python benchmarks/stuck_agents.py --env-id llmwrappers/KeyCorridor-v0 \
         --agents stuck=llmwrappers/critical_states/shipped/llmwrappers-KeyCorridor-v0/agent.pt "led on=runs/.../agent.pt" \
-        --output docs/key-corridor.png
+        --output docs/pictures/key-corridor.png
 
 An agent.pt plays alone, and samples its actions on Discrete spaces, as in the evaluations of ppo_ultra.py, whose seeds are
 others. A critical.py plays alone, too; random actions are played where it has none.
@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from cleanrl_scripts.common.actor_critic import ActorCritic
+from cleanrl_scripts.learning.actor_critic import ActorCritic
 from llmwrappers import CriticalFunction
 
 FIRST_SEED = 1_000_000

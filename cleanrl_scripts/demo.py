@@ -1,7 +1,7 @@
 # The film of the README, made on your machine: random actions, what an LLM wrote, an agent after a minute of training.
 #
 #   python cleanrl_scripts/demo.py                                         # demo.gif, in a minute
-#   python cleanrl_scripts/demo.py --output docs/walker.gif --episodes 20    # the one of the README
+#   python cleanrl_scripts/demo.py --output docs/pictures/walker.gif --episodes 20    # the one of the README
 #
 # Side by side, each alone, and from the start again when its episode ends. Above a picture are the mean return of episodes
 # whose seeds neither training nor the choice of the prior has seen, and the distance so far.

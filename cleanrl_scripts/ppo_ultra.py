@@ -22,12 +22,18 @@ import gymnasium as gym
 import numpy as np
 import torch
 
-from cleanrl_scripts.common.actor_critic import ActorCritic
-from cleanrl_scripts.common.adam import Adam
-from cleanrl_scripts.common.agent_evaluation import evaluate_agent, in_words
 from cleanrl_scripts.common.arguments import RunArgs, check_env_id, check_ranges, parse, resumed_args
-from cleanrl_scripts.common.compilation import compiled
-from cleanrl_scripts.common.critical_state_sources import (
+from cleanrl_scripts.common.environments import make_flat_env, note_endless_episodes
+from cleanrl_scripts.common.errors import UserError, run_script
+from cleanrl_scripts.common.logger import Logger
+from cleanrl_scripts.common.run_folder import checkpoint_of, prepare_torch, run_folder, save_checkpoint
+from cleanrl_scripts.learning.actor_critic import ActorCritic
+from cleanrl_scripts.learning.adam import Adam
+from cleanrl_scripts.learning.compilation import compiled
+from cleanrl_scripts.learning.distributions import approx_kl
+from cleanrl_scripts.learning.gae import gae, standardized
+from cleanrl_scripts.ultra.agent_evaluation import evaluate_agent, in_words
+from cleanrl_scripts.ultra.critical_state_sources import (
     SOURCE_RANGES,
     SourceArgs,
     check_sources,
@@ -37,18 +43,12 @@ from cleanrl_scripts.common.critical_state_sources import (
     matched_info,
     source_files,
 )
-from cleanrl_scripts.common.distributions import approx_kl
-from cleanrl_scripts.common.entry_table import disable, entry_table, record_rollout
-from cleanrl_scripts.common.environments import make_flat_env, note_endless_episodes
-from cleanrl_scripts.common.errors import UserError, run_script
-from cleanrl_scripts.common.fidelity import fidelity
-from cleanrl_scripts.common.gae import gae, standardized
-from cleanrl_scripts.common.guidance_statistics import GuidanceStatistics
-from cleanrl_scripts.common.logger import Logger
-from cleanrl_scripts.common.novelty import Novelty, NoveltyBonus
-from cleanrl_scripts.common.pong_arguments import with_pong_defaults
-from cleanrl_scripts.common.run_folder import checkpoint_of, prepare_torch, run_folder, save_checkpoint
-from cleanrl_scripts.common.trajectory_recording import record
+from cleanrl_scripts.ultra.entry_table import disable, entry_table, record_rollout
+from cleanrl_scripts.ultra.fidelity import fidelity
+from cleanrl_scripts.ultra.guidance_statistics import GuidanceStatistics
+from cleanrl_scripts.ultra.novelty import Novelty, NoveltyBonus
+from cleanrl_scripts.ultra.pong_arguments import with_pong_defaults
+from cleanrl_scripts.ultra.trajectory_recording import record
 from llmwrappers import CriticalFunction, CriticalStateRewarder, CriticalStates, EntryWorth, LLMActionOverride
 from llmwrappers.critical_states.guidance import Guidance, entry_count
 from llmwrappers.files import write_atomically

@@ -32,7 +32,7 @@ import gymnasium as gym
 if gym.__version__.startswith("0."):
     raise ImportError(f"llmwrappers needs Gymnasium 1.2 or newer, found {gym.__version__}: pip install 'gymnasium>=1.2,<2'")
 
-from llmwrappers.action_intervals import interval_around, to_native, to_normalized
+from llmwrappers.action_masks.intervals import interval_around, to_native, to_normalized
 from llmwrappers.agent import load_agent
 from llmwrappers.containment.errors import PolicyFault, PolicyRejected
 from llmwrappers.containment.policy import ContainedPolicy

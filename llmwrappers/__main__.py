@@ -12,7 +12,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "train ppo-ultra": ("cleanrl_scripts.ppo_ultra", "a stuck PPO agent led on by an LLM's guidance (ULTRA)", "train"),
     "compare": ("cleanrl_scripts.compare", "train arms and seeds; a table and figures", "train"),
     "priors": ("llmwrappers.priors.__main__", "measure prior policies, or keep their episodes for Minari", ""),
-    "prompt": ("local_llm.render", "print the prompt that asks a model for a policy", ""),
+    "prompt": ("local_llm.prompting.render", "print the prompt that asks a model for a policy", ""),
     "write-policy": ("local_llm.write_policy", "ask a model for policies, and find which one helps", "llm"),
     "find-critical-states": ("local_llm.find_critical_states", "ask a model where a stuck agent goes wrong", "llm"),
 }

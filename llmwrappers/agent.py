@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium.spaces.utils import flatten
 from numpy.typing import NDArray
 
-from llmwrappers.action_intervals import to_native
+from llmwrappers.action_masks.intervals import to_native
 from llmwrappers.files import write_atomically
 from llmwrappers.making import env_kwargs_of, make, make_rendering
 

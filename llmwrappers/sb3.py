@@ -23,7 +23,7 @@ from stable_baselines3.common.running_mean_std import RunningMeanStd
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecMonitor, VecNormalize
 from stable_baselines3.her.her_replay_buffer import HerReplayBuffer
 
-from llmwrappers.action_intervals import to_native, to_normalized
+from llmwrappers.action_masks.intervals import to_native, to_normalized
 from llmwrappers.priors import load_candidates, load_prior, shipped_priors
 from llmwrappers.priors.audition import Audition, audition, contestants
 from llmwrappers.priors.contract import PriorPolicy

@@ -19,8 +19,8 @@ import gymnasium as gym
 from llmwrappers.making import accept_older_versions, env_kwargs_of
 from local_llm.models.recorded import Recorded
 from local_llm.models.reply import Backend, Message, ModelError, Reply, Sampling, count_tokens
-from local_llm.reply_text import StillThinking, for_the_user
-from local_llm.training import TrainingFailed
+from local_llm.replies.reply_text import StillThinking, for_the_user
+from local_llm.selection.training import TrainingFailed
 
 MOST_RETRIES = 2
 API_KEY = "LLMWRAPPERS_API_KEY"

@@ -51,11 +51,11 @@ from local_llm.command import (
     take_env_kwargs,
     take_sampling,
 )
-from local_llm.episode_prompts import Episodes, Settings, flattened_as
 from local_llm.guidance_folder import FIRST_PROMPTS, find_critical_states, rebuild
 from local_llm.models.reply import PromptTooLong
-from local_llm.reply_text import ExtractionError, for_the_user
-from local_llm.trial import try_by_training
+from local_llm.prompting.episode_prompts import Episodes, Settings, flattened_as
+from local_llm.replies.reply_text import ExtractionError, for_the_user
+from local_llm.selection.trial import try_by_training
 
 TABLES = Path("tables")
 

@@ -20,12 +20,12 @@ from llmwrappers.critical_states.table import spread
 from llmwrappers.files import sha256
 from llmwrappers.making import made_with, make
 from local_llm.command import Overwriting, UserError, circumstances, claim_output, save_text
-from local_llm.episode_prompts import Case, Episodes, Settings, flattened_as
 from local_llm.models.recorded import UNREADABLE, Recorded, write_json
 from local_llm.models.reply import Backend, Sampling
-from local_llm.questions import Finder
-from local_llm.reply_text import ExtractionError, for_the_user
-from local_llm.trial import Trial, read_trial
+from local_llm.prompting.episode_prompts import Case, Episodes, Settings, flattened_as
+from local_llm.replies.questions import Finder
+from local_llm.replies.reply_text import ExtractionError, for_the_user
+from local_llm.selection.trial import Trial, read_trial
 
 FIRST_PROMPTS = {"all": "prompt-states.txt", "code": "prompt-function.txt"}
 
@@ -50,7 +50,7 @@ def find_critical_states(
         sampling: how replies are drawn
         folder: where to write; made if it is not there
         command: what to name as the origin in provenance.json
-        try_table: for a second round, plays a table in a file, as ``local_llm.trial.try_by_training`` does
+        try_table: for a second round, plays a table in a file, as ``local_llm.selection.trial.try_by_training`` does
         recorded: a folder whose prompts are asked as they are there, whatever today's would be
 
     Raises:

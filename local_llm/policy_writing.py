@@ -13,11 +13,11 @@ from llmwrappers.containment.lint import MAX_CHARACTERS
 from llmwrappers.making import make
 from llmwrappers.priors.measurement import measure, random_actions
 from llmwrappers.priors.probe import is_readable
-from local_llm.choose import Candidate
-from local_llm.extract import extract_policy
-from local_llm.feedback import report_text
-from local_llm.render import render_prompt
-from local_llm.reply_text import ExtractionError
+from local_llm.prompting.render import render_prompt
+from local_llm.replies.extract import extract_policy
+from local_llm.replies.reply_text import ExtractionError
+from local_llm.selection.choose import Candidate
+from local_llm.selection.feedback import report_text
 
 LONGEST_OBSERVATION = 200_000
 
@@ -26,9 +26,9 @@ class PolicyWriting(gym.Env):
     """Rewards the text of a policy by how much better than all before it the policy is.
 
     ======================  ============================================================================================
-    observation             the prompt that ``local_llm.render`` makes of the environment; after each step the report on
-                            the policy, or why it was refused
-    action                  a reply with the text of a policy, in any form that ``local_llm.extract`` understands
+    observation             the prompt that ``llmwrappers prompt`` prints of the environment; after each step the report on the
+                            policy, or why it was refused
+    action                  a reply with the text of a policy, in any form that ``local_llm.replies.extract`` understands
     reward                  max(0, R - best) / max(1, abs(random)), where R is the mean return of the policy's episodes,
                             best the greatest R so far, and random that of uniformly random actions, the first best
     terminated              after ``attempts`` steps

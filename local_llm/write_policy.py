@@ -27,7 +27,6 @@ from llmwrappers.priors import PriorPolicy
 from llmwrappers.priors.measurement import Measurement, choose, measure, random_actions
 from llmwrappers.priors.probe import is_readable
 from llmwrappers.priors.written_for import env_facts
-from local_llm.choose import BUDGET_STEPS, Candidate, Choice, Refused, choose_candidate
 from local_llm.command import (
     MOST_RETRIES,
     Overwriting,
@@ -48,17 +47,18 @@ from local_llm.command import (
     use_in_training,
     why_refused,
 )
-from local_llm.extract import extract_policy
-from local_llm.feedback import report_text
 from local_llm.models.ledger import Metered
 from local_llm.models.recorded import write_json
 from local_llm.models.reply import Backend, Message, ModelError, Reply, Sampling
-from local_llm.processes import cores
-from local_llm.render import render_prompt
-from local_llm.reply_text import SEND, ExtractionError, Truncated, refusal
-from local_llm.report import write_report
-from local_llm.space_words import without_addresses
-from local_llm.training import TrainingFailed, require_trainable
+from local_llm.prompting.render import render_prompt
+from local_llm.prompting.space_words import without_addresses
+from local_llm.replies.extract import extract_policy
+from local_llm.replies.reply_text import SEND, ExtractionError, Truncated, refusal
+from local_llm.selection.choose import BUDGET_STEPS, Candidate, Choice, Refused, choose_candidate
+from local_llm.selection.feedback import report_text
+from local_llm.selection.processes import cores
+from local_llm.selection.report import write_report
+from local_llm.selection.training import TrainingFailed, require_trainable
 
 # --refine ends after so many rounds in a row that brought nothing better.
 PATIENCE = 2

@@ -14,7 +14,7 @@ from gymnasium.spaces import Box, Discrete
 from torch import nn
 
 from cleanrl_scripts.common.evaluation import evaluate
-from cleanrl_scripts.common.networks import in_numpy, layers_of
+from cleanrl_scripts.learning.networks import in_numpy, layers_of
 from llmwrappers import LLMActionMask, load_agent
 from llmwrappers.agent import save_agent
 
@@ -97,7 +97,7 @@ print(sum(returns) / 3)
 def test_a_layer_that_numpy_has_not_leaves_no_file(tmp_path, monkeypatch, capsys):
     ppo_camel = load_script(ROOT / "cleanrl_scripts" / "ppo_camel.py")
     odd = lambda sizes: nn.Sequential(nn.Linear(sizes[0], 8), nn.Tanh(), Odd(), nn.Linear(8, sizes[-1]))  # noqa: E731
-    monkeypatch.setattr("cleanrl_scripts.common.actor_critic.mlp", odd)
+    monkeypatch.setattr("cleanrl_scripts.learning.actor_critic.mlp", odd)
     arguments = f"--env-id Pendulum-v1 --prior none --total-timesteps 256 {PPO} {SHORT} --runs-dir {tmp_path}"
     ppo_camel.main(arguments.split())
     (run_dir,) = tmp_path.glob("*")

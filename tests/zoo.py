@@ -26,7 +26,7 @@ from gymnasium.spaces import Box, Dict
 from cleanrl_scripts.common.errors import UserError
 from llmwrappers import LLMActionMask
 from llmwrappers.making import make
-from local_llm.render import render_prompt
+from local_llm.prompting.render import render_prompt
 
 LONGEST_CELL = 80
 TRAINING = {

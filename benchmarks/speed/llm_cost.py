@@ -1,7 +1,7 @@
 """What the LLM was asked for the priors and tables of the comparisons: the table of EVIDENCE.md.
 
 pip install mistral-common
-python benchmarks/llm_cost.py
+python benchmarks/speed/llm_cost.py
 
 The replies came without a count of tokens. An open tokenizer counts them here, Mistral's Tekken of 131 072 words; the LLM's own
 differs. Every reply is counted with its prompt.
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mistral_common.tokens.tokenizers.tekken import Tekkenizer  # pyright: ignore[reportMissingImports]
 
-PACKAGE = Path(__file__).parents[1] / "llmwrappers"
+PACKAGE = Path(__file__).parents[2] / "llmwrappers"
 ENVIRONMENTS = ["Hopper-v4", "Walker2d-v4", "Ant-v4"]
 PRIORS, CRITICAL_STATES = PACKAGE / "priors" / "shipped", PACKAGE / "critical_states" / "shipped"
 FOLDERS = [

@@ -1,7 +1,7 @@
 """Microseconds of a call of each shipped policy: plain, as load_prior plays it, in a locked process, and in the forms before.
 
-    python benchmarks/policy_overhead.py                # on one core
-    python benchmarks/policy_overhead.py --no-one-core  # on as many as there are
+    python benchmarks/speed/policy_overhead.py                # on one core
+    python benchmarks/speed/policy_overhead.py --no-one-core  # on as many as there are
 
 Plain is the same file, executed. The forms before are those of ``BEFORE``, the last commit that had them: a restricted language
 in this process, and the same in another. All take turns in every round, on observations of seeded rollouts, and must agree to

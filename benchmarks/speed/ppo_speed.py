@@ -1,6 +1,6 @@
 """Steps per second of ppo_camel.py (--prior none), of the PPO of Stable-Baselines3, SBX and CleanRL, in one run.
 
-    python benchmarks/ppo_speed.py                 # Hopper-v4 on one core; 3 minutes, 2 without SBX, which is optional
+    python benchmarks/speed/ppo_speed.py                 # Hopper-v4 on one core; 3 minutes, 2 without SBX, which is optional
 
 All contestants have CleanRL's defaults: one environment, rollouts of 2048 steps, 10 epochs of minibatches of 64, actor and
 critic 64-64 tanh, Adam 3e-4, gamma 0.99, lambda 0.95, observations and rewards normalised with running statistics, CPU. They

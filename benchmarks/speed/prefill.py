@@ -1,6 +1,6 @@
 """What it saves that a prompt is read once for all replies: one model, the same replies, with and without, in turn.
 
-pip install -e ".[llm]" && python benchmarks/prefill.py --model Qwen/Qwen2.5-Coder-1.5B-Instruct
+pip install -e ".[llm]" && python benchmarks/speed/prefill.py --model Qwen/Qwen2.5-Coder-1.5B-Instruct
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """Steps per second of td3_camel.py (--prior none), of the TD3 of Stable-Baselines3, SBX and CleanRL, interleaved in one run.
 
-    python benchmarks/td3_speed.py                 # Hopper-v4 and Ant-v4, on one core and on two; a quarter of an hour
-    python benchmarks/td3_speed.py --cleanrl FOLDER    # one more: CleanRL, from a checkout of it
-    python benchmarks/td3_speed.py --bfloat16      # one more row: td3_camel.py --matmul bfloat16, which is not exact
+    python benchmarks/speed/td3_speed.py                 # Hopper-v4 and Ant-v4, on one core and on two; a quarter of an hour
+    python benchmarks/speed/td3_speed.py --cleanrl FOLDER    # one more: CleanRL, from a checkout of it
+    python benchmarks/speed/td3_speed.py --bfloat16      # one more row: td3_camel.py --matmul bfloat16, which is not exact
 
 All contestants: actor and both critics 256-256 ReLU, batch 256, one update an environment step, policy delay 2, Adam 3e-4,
 tau 0.005, gamma 0.99, exploration noise 0.1, CPU. Each lives in a process of its own, restricted to the same cores, and runs
@@ -184,7 +184,7 @@ def measure_limit(connection: Connection, env_id: str, steps: int) -> None:
     import torch
 
     sys.path.insert(0, str(ROOT))
-    importlib.import_module("cleanrl_scripts.common.matmul").choose_matmul("float32")  # the faster library, where it is exact
+    importlib.import_module("cleanrl_scripts.learning.matmul").choose_matmul("float32")  # the faster library, where it is exact
     a, b = torch.randn(2, 256, 256)
     product = torch.empty(256, 256)
     env = gym.make(env_id, disable_env_checker=True)

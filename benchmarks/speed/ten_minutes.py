@@ -1,7 +1,7 @@
 """Who is where after ten minutes on one core: return of the agent alone over training time, compilation included.
 
-    python benchmarks/ten_minutes.py                         # two runs at a time; what is in the CSV is not run again
-    python benchmarks/ten_minutes.py --report-only           # the table and the figure
+    python benchmarks/speed/ten_minutes.py                         # two runs at a time; what is in the CSV is not run again
+    python benchmarks/speed/ten_minutes.py --report-only           # the table and the figure
 
 Each run is a process of one thread on a core of its own. Its clock is the processor time of the process and of the compilers it
 started: on a quiet machine, wall-clock time. It starts before the learner is made, runs through audition, cloning and

@@ -1,6 +1,6 @@
 """Microseconds that wrappers add to a step, and seconds that `import llmwrappers` adds.
 
-    python benchmarks/wrapper_overhead.py
+    python benchmarks/speed/wrapper_overhead.py
 
 The environment does nothing: its step returns the same arrays every time. The prior returns a constant array, and the time
 of calling it is measured alone and taken off. LLMActionOverride and CriticalStateRewarder look every observation up in a table

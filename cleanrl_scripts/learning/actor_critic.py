@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from cleanrl_scripts.common.arguments import RunArgs
-from cleanrl_scripts.common.distributions import distribution
-from cleanrl_scripts.common.networks import ConvNet, in_numpy, initialize_orthogonal, layers_of, mlp
 from cleanrl_scripts.common.run_folder import save_agent_file, save_torch
-from cleanrl_scripts.common.running_mean_std import RunningMeanStd
+from cleanrl_scripts.learning.distributions import distribution
+from cleanrl_scripts.learning.networks import ConvNet, in_numpy, initialize_orthogonal, layers_of, mlp
+from cleanrl_scripts.learning.running_mean_std import RunningMeanStd
 
 
 class ActorCritic:

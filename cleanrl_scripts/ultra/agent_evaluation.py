@@ -5,9 +5,9 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from cleanrl_scripts.common.actor_critic import ActorCritic
 from cleanrl_scripts.common.arguments import RunArgs
 from cleanrl_scripts.common.evaluation import evaluate
+from cleanrl_scripts.learning.actor_critic import ActorCritic
 
 
 def evaluate_agent(

@@ -4,10 +4,10 @@ import gymnasium as gym
 import numpy as np
 import torch
 
-from cleanrl_scripts.common.actor_critic import ActorCritic
-from cleanrl_scripts.common.adam import Adam
-from cleanrl_scripts.common.networks import in_numpy, initialize_orthogonal, mlp
-from cleanrl_scripts.common.running_mean_std import RunningMeanStd
+from cleanrl_scripts.learning.actor_critic import ActorCritic
+from cleanrl_scripts.learning.adam import Adam
+from cleanrl_scripts.learning.networks import in_numpy, initialize_orthogonal, mlp
+from cleanrl_scripts.learning.running_mean_std import RunningMeanStd
 from llmwrappers.critical_states.guidance import Guidance, GuidanceLookup, GuidedWrapper
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from gymnasium.spaces import Discrete
 from tqdm import tqdm
 
-from cleanrl_scripts.common.actor_critic import ActorCritic
-from cleanrl_scripts.common.moved_states import placed, split
+from cleanrl_scripts.learning.actor_critic import ActorCritic
+from cleanrl_scripts.ultra.moved_states import placed, split
 from llmwrappers import CriticalStates, Trajectories
 
 

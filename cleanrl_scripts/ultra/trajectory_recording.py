@@ -3,7 +3,7 @@
 import gymnasium as gym
 import numpy as np
 
-from cleanrl_scripts.common.actor_critic import ActorCritic
+from cleanrl_scripts.learning.actor_critic import ActorCritic
 from llmwrappers import Trajectories
 
 

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from mkdocs.structure.files import File, Files
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 LINK = re.compile(r"\]\((?!https?:|mailto:|#|/)([^)\s#]+)")
 ALWAYS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/EVIDENCE.md", "benchmarks/RESULTS.md")
 

@@ -7,7 +7,7 @@ import numpy as np
 from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
-from llmwrappers.action_intervals import center_and_half_width, interval_around, scale
+from llmwrappers.action_masks.intervals import center_and_half_width, interval_around, scale
 from llmwrappers.priors.contract import native_action
 
 Interval = tuple[NDArray, NDArray]

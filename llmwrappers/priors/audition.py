@@ -13,7 +13,7 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 from gymnasium.spaces.utils import flatdim
 
-from llmwrappers.discrete_mask import DiscreteMask
+from llmwrappers.action_masks.discrete import DiscreteMask
 from llmwrappers.priors.contract import PriorPolicy, allowed_actions, begin_episode, native_action
 from llmwrappers.priors.measurement import doing_nothing, play, random_actions
 from llmwrappers.priors.prior_input import read_prior_input

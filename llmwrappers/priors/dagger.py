@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
-from llmwrappers.action_intervals import to_normalized
+from llmwrappers.action_masks.intervals import to_normalized
 from llmwrappers.priors.audition import Audition, Episode, Teacher
 from llmwrappers.priors.prior_input import read_prior_input
 from llmwrappers.wrappers.epsilon_mask_schedule import EpsilonMaskSchedule

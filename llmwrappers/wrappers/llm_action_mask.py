@@ -11,11 +11,11 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
-from llmwrappers.box_mask import BoxMask
+from llmwrappers.action_masks.box import BoxMask
+from llmwrappers.action_masks.discrete import DiscreteMask
+from llmwrappers.action_masks.gate import Gate
 from llmwrappers.containment.policy import ContainedPolicy
-from llmwrappers.discrete_mask import DiscreteMask
 from llmwrappers.faults import Faults
-from llmwrappers.gate import Gate
 from llmwrappers.priors import load_prior
 from llmwrappers.priors.contract import PriorPolicy, begin_episode, fault_text
 from llmwrappers.priors.prior_input import read_prior_input, require_prior_input

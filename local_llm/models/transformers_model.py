@@ -14,7 +14,7 @@ import numpy as np
 
 from local_llm.models.reply import Message, ModelError, Reply, Sampling, answer_room, without_bounds
 from local_llm.models.rows import Rows
-from local_llm.reply_text import opened_by
+from local_llm.replies.reply_text import opened_by
 
 Quantization = Literal["4bit", "8bit"]
 # Gigabytes of memory, model, quantization: the first row that fits is the default, one for GPUs or else one for the CPU, where

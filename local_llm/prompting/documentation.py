@@ -19,7 +19,7 @@ from gymnasium import wrappers
 from gymnasium.envs.registration import load_env_creator, parse_env_id
 from gymnasium.utils import RecordConstructorArgs
 
-from local_llm.wording import arguments_words
+from local_llm.prompting.wording import arguments_words
 
 # Sections of a docstring that are no help to a policy.
 LEFT_OUT = ("Arguments", "Version History", "References", "Credits")

@@ -14,7 +14,7 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.spaces import Dict, Discrete
 
-from local_llm.bare_model import bare_model
+from local_llm.prompting.bare_model import bare_model
 
 # A model with its meshes named is some ten thousand characters; what is longer would crowd out the rest of a prompt.
 LONGEST_MODEL = 60_000

@@ -9,13 +9,13 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 
 from llmwrappers import CriticalStates, Trajectories
-from local_llm.facts import load_facts
-from local_llm.interpret import Interpreter
 from local_llm.models.reply import Backend, count_tokens
-from local_llm.render import environment_values, facts_values, fill_file
-from local_llm.space_words import flattened_entries
-from local_llm.trial import Trial
-from local_llm.wording import number_text
+from local_llm.prompting.facts import load_facts
+from local_llm.prompting.interpret import Interpreter
+from local_llm.prompting.render import environment_values, facts_values, fill_file
+from local_llm.prompting.space_words import flattened_entries
+from local_llm.prompting.wording import number_text
+from local_llm.selection.trial import Trial
 
 # Steps shown before and after a critical one: as many as the token budget allows.
 WINDOWS = ((4, 8), (3, 6), (2, 4), (1, 2), (0, 1), (0, 0))
@@ -96,7 +96,7 @@ class Episodes:
 
     Raises:
         ValueError: trajectories of another environment, or with no episodes to spare
-        FactsError, TypeError: as ``local_llm.render`` does
+        FactsError, TypeError: as ``local_llm.prompting.render`` does
     """
 
     def __init__(self, trajectories: Trajectories, env: gym.Env, settings: Settings, backend: Backend | None = None):

@@ -35,7 +35,8 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 
 # Beside local_llm, in a checkout and when installed.
-PROMPTS = Path(__file__).parents[1] / "prompts"
+PROMPTS = Path(__file__).parents[2] / "prompts"
+FACTS_FOLDER = PROMPTS / "facts"
 
 
 class FactsError(ValueError):
@@ -124,7 +125,7 @@ def load_facts(env: gym.Env) -> Facts | None:
 def serving(env_id: str) -> list[tuple[Path, Facts]]:
     """Returns the files that name an environment's id, and the facts in them."""
     found = []
-    for path in sorted(PROMPTS.glob("*.toml")):
+    for path in sorted(FACTS_FOLDER.glob("*.toml")):
         try:
             table = tomllib.loads(path.read_text("utf-8"))
         except tomllib.TOMLDecodeError as error:

@@ -1,7 +1,7 @@
 """Writes states, actions and episodes as text in which a language model finds critical states.
 
-Names, units, signs and bounds come from the facts (``prompts/*.toml``), what is usual from the trajectories. A legend says
-once what the numbers are; the lines of an episode then hold numbers and, in words, what is unusual about them.
+Names, units, signs and bounds come from ``prompts/facts``, what is usual from the trajectories. A legend says once what the
+numbers are; the lines of an episode then hold numbers and, in words, what is unusual about them.
 """
 
 import math
@@ -12,9 +12,9 @@ import numpy as np
 
 from llmwrappers.critical_states.trajectories import Trajectories
 from llmwrappers.envs.pong import CELLS, locate
-from local_llm.facts import ActionEntry, Facts, ObservationEntry, serving
-from local_llm.remarks import USUAL, Array, Remark, Usual, pong_remarks
-from local_llm.wording import decimals_of, short_number, unit_text
+from local_llm.prompting.facts import ActionEntry, Facts, ObservationEntry, serving
+from local_llm.prompting.remarks import USUAL, Array, Remark, Usual, pong_remarks
+from local_llm.prompting.wording import decimals_of, short_number, unit_text
 
 CHARACTERS_PER_TOKEN = 3
 MOST_REMARKS = 4

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llmwrappers.envs.pong import CELLS
-from local_llm.facts import ObservationEntry
-from local_llm.wording import count_text, decimals_of, scaled, short_number, unit_text
+from local_llm.prompting.facts import ObservationEntry
+from local_llm.prompting.wording import count_text, decimals_of, scaled, short_number, unit_text
 
 # What lies between these quantiles of all recorded steps is usual.
 USUAL = 0.01, 0.99

@@ -2,11 +2,11 @@
 
 ::
 
-    python -m local_llm.render --env-id Hopper-v4
+    llmwrappers prompt --env-id Hopper-v4
 
 The text is ``prompts/camel.md``. There ``{name}`` is a value, and what stands between ``<<`` and ``>>`` is left out where
-one of its values is missing. What the environment's documentation lacks comes from its file of facts (``local_llm.facts``);
-without one, the prompt is made of the documentation and the spaces alone. Spaces, time step and length of an episode are the
+one of its values is missing. What the environment's documentation lacks comes from its file of facts (``facts.py``); without
+one, the prompt is made of the documentation and the spaces alone. Spaces, time step and length of an episode are the
 environment's own wherever it knows them.
 """
 
@@ -28,12 +28,12 @@ from llmwrappers.containment.lint import MODULES
 from llmwrappers.containment.policy import SLOWEST_CALL
 from llmwrappers.making import OF_RENDERING, accept_older_versions, made_with, require_action_space, without_text
 from local_llm.command import add_env_options, take_env_kwargs
-from local_llm.documentation import documentation
-from local_llm.environment_facts import action_names, control_step, grid_words, model_xml, step_limit
-from local_llm.facts import PROMPTS, Facts, FactsError, MissingFact, load_facts, serving
-from local_llm.rollouts import Rollouts, roll_out
-from local_llm.space_words import bounds_words, flattened_entries, number_words, observation_words
-from local_llm.wording import arguments_words
+from local_llm.prompting.documentation import documentation
+from local_llm.prompting.environment_facts import action_names, control_step, grid_words, model_xml, step_limit
+from local_llm.prompting.facts import PROMPTS, Facts, FactsError, MissingFact, load_facts, serving
+from local_llm.prompting.rollouts import Rollouts, roll_out
+from local_llm.prompting.space_words import bounds_words, flattened_entries, number_words, observation_words
+from local_llm.prompting.wording import arguments_words
 
 # LLMActionMask's default, a fraction of half the action range.
 RADIUS = 0.3
@@ -196,7 +196,7 @@ def _index(index: range) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Prints a prompt; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m local_llm.render", description="Prints the prompt for an environment.")
+    parser = argparse.ArgumentParser(prog="llmwrappers prompt", description="Prints the prompt for an environment.")
     add_env_options(parser, "a Gymnasium id, for example Hopper-v4", required=True)
     args = parser.parse_args(arguments)
     take_env_kwargs(parser, args)

@@ -19,7 +19,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from local_llm.space_words import Range, leaves
+from local_llm.prompting.space_words import Range, leaves
 
 # Of an episode; an environment that takes longer to end has an unknown length.
 MOST_STEPS = 500

@@ -12,7 +12,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from local_llm.reply_text import CUT_OFF, LOOK_ALIKES, ExtractionError, Truncated, answer_of
+from local_llm.replies.reply_text import CUT_OFF, LOOK_ALIKES, ExtractionError, Truncated, answer_of
 
 SEND_JSON = 'Reply with one JSON object of the form that the task describes, with the key "{key}", in one ```json block.'
 TOO_LONG = CUT_OFF.format("answer")
@@ -62,7 +62,7 @@ def extract_answer(reply: str, finish_reason: str, key: str) -> Answer:
         >>> extract_answer('{"rewards": [{"episode": 0, "reward": -1/2}]}', "stop", "rewards")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
             ...
-        local_llm.answers.BrokenAnswer: Your JSON is not valid: '-1/2' is no number. Reply with one JSON object of the form ...
+        local_llm.replies.answers.BrokenAnswer: Your JSON is not valid: '-1/2' is no number. Reply with one JSON object ...
     """
     send = SEND_JSON.format(key=key)
     text = answer_of(reply, "answer", send)

@@ -13,7 +13,7 @@ import warnings
 from collections import defaultdict
 from typing import NamedTuple
 
-from local_llm.reply_text import (
+from local_llm.replies.reply_text import (
     CUT_OFF,
     LIKE_CODE,
     MOST_BLOCKS,
@@ -70,7 +70,7 @@ def extract_policy(reply: str, finish_reason: str = "stop") -> str:
         >>> extract_policy("I cannot run code.")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
             ...
-        local_llm.reply_text.NoCode: Your reply contains no Python code. Reply with the complete code in exactly one ...
+        local_llm.replies.reply_text.NoCode: Your reply contains no Python code. Reply with the complete code in exactly one ...
     """
     blocks = blocks_of(answer_of(reply))
     if len(blocks) > MOST_BLOCKS:

@@ -15,13 +15,13 @@ from gymnasium.spaces import Box, Discrete
 from llmwrappers import PolicyRejected
 from llmwrappers.critical_states.function import CriticalFunction, vet_critical_function
 from llmwrappers.files import sha256
-from local_llm.answers import SEND_JSON, UselessAnswer, action_within, exact_integer, exact_number, extract_answer
 from local_llm.command import MOST_RETRIES, save_text, why_refused
-from local_llm.episode_prompts import Case, Episodes, Key
-from local_llm.extract import SEND_CRITICAL, extract_critical
 from local_llm.models.ledger import Metered
 from local_llm.models.reply import Backend, Reply, Sampling
-from local_llm.reply_text import ExtractionError, Truncated, refusal
+from local_llm.prompting.episode_prompts import Case, Episodes, Key
+from local_llm.replies.answers import SEND_JSON, UselessAnswer, action_within, exact_integer, exact_number, extract_answer
+from local_llm.replies.extract import SEND_CRITICAL, extract_critical
+from local_llm.replies.reply_text import ExtractionError, Truncated, refusal
 
 # Code that calls more of the agent's steps critical than this has found nothing.
 MOST_CRITICAL = 0.5

@@ -20,9 +20,9 @@ import numpy as np
 from llmwrappers.making import make
 from llmwrappers.priors import PriorPolicy
 from llmwrappers.priors.measurement import HEADER, RULE, Measurement, choose, doing_nothing, measure, random_actions, row
-from local_llm.processes import cores, run_commands
-from local_llm.training import FINAL_SEEDS, MOST_TRAINED, Run, plan, require_trainable, train, training_settings
-from local_llm.wording import number_text
+from local_llm.prompting.wording import number_text
+from local_llm.selection.processes import cores, run_commands
+from local_llm.selection.training import FINAL_SEEDS, MOST_TRAINED, Run, plan, require_trainable, train, training_settings
 
 # With three candidates 13 runs of 102 400 steps.
 BUDGET_STEPS = 1_350_000

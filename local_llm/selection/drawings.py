@@ -17,8 +17,8 @@ import numpy as np
 from llmwrappers.making import make_rendering
 from llmwrappers.priors import PriorPolicy
 from llmwrappers.priors.measurement import play
-from local_llm.choose import Candidate, Choice
-from local_llm.wording import count_text, fixed_text, number_text
+from local_llm.prompting.wording import count_text, fixed_text, number_text
+from local_llm.selection.choose import Candidate, Choice
 
 FRAMES = 8
 # Frames are made this high, or as high as lets all of them together stay small.

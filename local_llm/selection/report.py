@@ -15,13 +15,13 @@ import numpy as np
 
 from llmwrappers.files import write_atomically
 from llmwrappers.priors.measurement import WINDOWS, Measurement
-from local_llm import code_blocks
-from local_llm.choose import Candidate, Choice
-from local_llm.code_blocks import code_block
 from local_llm.command import use_in_python, use_in_training
-from local_llm.drawings import curves, films
-from local_llm.training import Run
-from local_llm.wording import count_text, fixed_text
+from local_llm.prompting.wording import count_text, fixed_text
+from local_llm.selection import code_blocks
+from local_llm.selection.choose import Candidate, Choice
+from local_llm.selection.code_blocks import code_block
+from local_llm.selection.drawings import curves, films
+from local_llm.selection.training import Run
 
 MOST_OF_A_REPLY = 10_000  # characters shown of a reply without code
 STYLE = """
@@ -113,7 +113,7 @@ def write_report(
 
     Example:
         >>> import tempfile
-        >>> from local_llm.choose import choose_candidate
+        >>> from local_llm.selection.choose import choose_candidate
         >>> source = "def policy(obs): return [-2.0 * obs[1] - 0.5 * obs[2]]"
         >>> candidates = [Candidate(1, source, Path("policy-1.py"), lambda obs: [-2.0 * obs[1] - 0.5 * obs[2]])]
         >>> choice = choose_candidate("Pendulum-v1", candidates, select="probe", episodes=2, log=lambda line: None)

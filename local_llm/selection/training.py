@@ -14,9 +14,9 @@ import gymnasium as gym
 
 from llmwrappers import __version__
 from llmwrappers.making import image_refusal
-from local_llm.processes import training_command
+from local_llm.selection.processes import training_command
 
-SCRIPT = Path(__file__).parents[1] / "cleanrl_scripts" / "ppo_camel.py"
+SCRIPT = Path(__file__).parents[2] / "cleanrl_scripts" / "ppo_camel.py"
 # A run is whole rollouts, and so is its clone: runs with and without a prior are evaluated at the same steps and end together.
 ROLLOUT_STEPS = 2048
 MOST_CLONE_STEPS = 20_000

@@ -9,10 +9,10 @@ from typing import Any
 from llmwrappers import Trajectories, __version__
 from llmwrappers.files import sha256
 from local_llm.command import UserError
-from local_llm.processes import run_commands, training_command
-from local_llm.wording import number_text
+from local_llm.prompting.wording import number_text
+from local_llm.selection.processes import run_commands, training_command
 
-SCRIPT = Path(__file__).parents[1] / "cleanrl_scripts" / "ppo_ultra.py"
+SCRIPT = Path(__file__).parents[2] / "cleanrl_scripts" / "ppo_ultra.py"
 
 
 @dataclass

@@ -21,8 +21,8 @@ from torch import nn
 from torch.distributions import Categorical, Normal
 
 import llmwrappers.critical_states.guidance
-from cleanrl_scripts.common.actor_critic import ActorCritic
-from cleanrl_scripts.common.permuted_actions import PermutedActions
+from cleanrl_scripts.learning.actor_critic import ActorCritic
+from cleanrl_scripts.ultra.permuted_actions import PermutedActions
 from llmwrappers import CriticalFunction, CriticalStates, LLMActionOverride, Trajectories
 from llmwrappers.critical_states.table import spread
 

@@ -46,7 +46,7 @@ def fenced(page: Path, language: str) -> list[str]:
 def test_the_readme_is_a_screen_and_a_half():
     assert len(text(README).splitlines()) < 180
     assert README.stat().st_size < 10_000
-    assert (ROOT / "docs" / "walker.gif").stat().st_size < 1_000_000
+    assert (ROOT / "docs" / "pictures" / "walker.gif").stat().st_size < 1_000_000
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -222,7 +222,7 @@ SHORT = {
     "python -m llmwrappers demo": "--total-timesteps 23000 --episodes 1 --steps 30",
     "python -m llmwrappers watch": "--output film.gif",
     "python -m llmwrappers.priors": "--episodes 1",
-    "python -m local_llm.render": "",
+    "python -m llmwrappers prompt": "",
     "python -m local_llm.write_policy --env-id Hopper-v4 --replay": "--select probe --episodes 2",
     "python docs/tutorial.py": "--steps 3000",
     "python benchmarks/pixels.py": "",

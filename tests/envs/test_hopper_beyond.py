@@ -4,7 +4,7 @@ import gymnasium as gym
 import numpy as np
 
 from llmwrappers import load_prior
-from local_llm.facts import load_facts
+from local_llm.prompting.facts import load_facts
 
 
 def test_it_pays_beyond_the_line_and_nowhere_else():

@@ -6,7 +6,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from llmwrappers.envs.named_grid import NamedGrid
-from local_llm.facts import load_facts
+from local_llm.prompting.facts import load_facts
 
 IDS = [f"llmwrappers/{name}-v0" for name in ("DoorKey", "KeyCorridor", "LockedRoom", "MultiRoom", "ObstructedMaze")]
 LEFT, RIGHT, FORWARD, PICKUP, DROP, TOGGLE = range(6)

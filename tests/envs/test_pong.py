@@ -11,7 +11,7 @@ from gymnasium.utils.env_checker import check_env, data_equivalence
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from llmwrappers.envs.pong import BALL, FIELD, OPPONENT, OWN, OWN_AT_FIRST, locate
-from local_llm.facts import load_facts
+from local_llm.prompting.facts import load_facts
 
 OBJECTS, GRID = "llmwrappers/PongObjects-v0", "llmwrappers/PongGrid-v0"
 both = pytest.mark.parametrize("env_id", [OBJECTS, GRID])

@@ -7,9 +7,9 @@ import numpy as np
 from conftest import Turns
 
 from llmwrappers import Trajectories
-from local_llm.episode_prompts import Episodes, Settings
 from local_llm.find_critical_states import find_critical_states
 from local_llm.models.reply import Reply, Sampling
+from local_llm.prompting.episode_prompts import Episodes, Settings
 
 gym.register(
     "llmwrappers-tests/CriticalTurns-v0", entry_point=Turns, kwargs={"n": 3, "start": 2, "steps": 20}, disable_env_checker=True

@@ -33,15 +33,16 @@ from scripted import (
 
 from llmwrappers import CriticalStates, LLMActionOverride, Trajectories
 from llmwrappers.critical_states.function import CriticalFunction
-from local_llm import episode_prompts, guidance_folder
 from local_llm import find_critical_states as command
-from local_llm.episode_prompts import Episodes
+from local_llm import guidance_folder
 from local_llm.find_critical_states import find_critical_states, main
 from local_llm.models.recorded import Recorded
 from local_llm.models.reply import ModelError, PromptTooLong, Sampling
-from local_llm.render import fill_file
-from local_llm.reply_text import ExtractionError
-from local_llm.trial import Trial
+from local_llm.prompting import episode_prompts
+from local_llm.prompting.episode_prompts import Episodes
+from local_llm.prompting.render import fill_file
+from local_llm.replies.reply_text import ExtractionError
+from local_llm.selection.trial import Trial
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is out of date.*:DeprecationWarning")
 

@@ -14,11 +14,11 @@ from cleanrl_scripts.common.environments import flattened
 from cleanrl_scripts.common.errors import UserError
 from llmwrappers import LLMActionMask, load_prior, priors
 from local_llm import write_policy
-from local_llm.choose import Candidate
-from local_llm.extract import extract_policy
 from local_llm.models.recorded import Recorded
 from local_llm.models.reply import ModelError, Reply, Sampling
-from local_llm.training import TrainingFailed, require_trainable
+from local_llm.replies.extract import extract_policy
+from local_llm.selection.choose import Candidate
+from local_llm.selection.training import TrainingFailed, require_trainable
 from local_llm.write_policy import main
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is out of date.*:DeprecationWarning")

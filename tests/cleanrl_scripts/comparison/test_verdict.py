@@ -4,11 +4,11 @@ from typing import get_args, get_type_hints
 
 import pytest
 
-from cleanrl_scripts.common.critical_state_sources import SourceArgs
 from cleanrl_scripts.comparison.curves import Evaluation
 from cleanrl_scripts.comparison.runs import ARMS, meaning, usual_flags
 from cleanrl_scripts.comparison.tables import Report, make_report
 from cleanrl_scripts.comparison.verdict import arms_explained, verdict
+from cleanrl_scripts.ultra.critical_state_sources import SourceArgs
 
 
 def report_of(finals: dict[str, dict[str, list[float]]], arms: tuple[str, ...] = ("none", "auto", "random")) -> Report:

@@ -6,8 +6,8 @@ import pytest
 import torch
 from gymnasium.spaces import Box, Discrete
 
-from cleanrl_scripts.common.actor_critic import ActorCritic
-from cleanrl_scripts.common.adam import Adam
+from cleanrl_scripts.learning.actor_critic import ActorCritic
+from cleanrl_scripts.learning.adam import Adam
 
 IMAGES = Box(0, 255, (2, 80, 80), np.uint8)
 

@@ -8,11 +8,11 @@ import torch
 from torch import nn
 
 from cleanrl_scripts import ppo_camel
-from cleanrl_scripts.common import compilation
-from cleanrl_scripts.common.actor_critic import ActorCritic
-from cleanrl_scripts.common.adam import Adam
-from cleanrl_scripts.common.compilation import compiled
-from cleanrl_scripts.common.networks import mlp
+from cleanrl_scripts.learning import compilation
+from cleanrl_scripts.learning.actor_critic import ActorCritic
+from cleanrl_scripts.learning.adam import Adam
+from cleanrl_scripts.learning.compilation import compiled
+from cleanrl_scripts.learning.networks import mlp
 
 CPU = torch.device("cpu")
 

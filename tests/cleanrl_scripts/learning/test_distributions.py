@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from gymnasium.spaces import Box, Discrete
 
-from cleanrl_scripts.common.distributions import approx_kl, distribution
+from cleanrl_scripts.learning.distributions import approx_kl, distribution
 
 
 def test_a_gaussian_is_torchs():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cleanrl_scripts.common.gae import gae
+from cleanrl_scripts.learning.gae import gae
 
 
 def test_advantages_are_the_discounted_sum_of_the_errors_ahead():

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from cleanrl_scripts.common.networks import in_numpy, initialize_orthogonal, initialize_uniform, mlp
+from cleanrl_scripts.learning.networks import in_numpy, initialize_orthogonal, initialize_uniform, mlp
 
 
 def test_a_network_begins_as_linear_layers_do():

@@ -1,4 +1,4 @@
-"""cleanrl_scripts/common/priors_of_arms.py: what --prior stands for, what an arm is called, what is refused and why."""
+"""cleanrl_scripts/learning/priors_of_arms.py: what --prior stands for, what an arm is called, what is refused and why."""
 
 import hashlib
 import json
@@ -10,10 +10,10 @@ import pytest
 import torch
 from conftest import Echo, OneStep, Turns
 
-from cleanrl_scripts.common.actor_critic import ActorCritic
 from cleanrl_scripts.common.errors import UserError
-from cleanrl_scripts.common.networks import mlp
-from cleanrl_scripts.common.priors_of_arms import PriorArgs, arm_name, check_prior, load_priors, prior_files
+from cleanrl_scripts.learning.actor_critic import ActorCritic
+from cleanrl_scripts.learning.networks import mlp
+from cleanrl_scripts.learning.priors_of_arms import PriorArgs, arm_name, check_prior, load_priors, prior_files
 
 ONE_STEP = "llmwrappers-tests/OneStep-v0"
 

@@ -1,9 +1,9 @@
-"""cleanrl_scripts/common/replay.py: what is sampled, and what a file of it holds."""
+"""cleanrl_scripts/learning/replay.py: what is sampled, and what a file of it holds."""
 
 import numpy as np
 import torch
 
-from cleanrl_scripts.common.replay import Replay
+from cleanrl_scripts.learning.replay import Replay
 
 
 def test_a_full_replay_keeps_the_latest_and_a_file_of_it_goes_on(tmp_path):

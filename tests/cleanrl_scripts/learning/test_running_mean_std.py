@@ -3,7 +3,7 @@
 import gymnasium as gym
 import numpy as np
 
-from cleanrl_scripts.common.running_mean_std import RunningMeanStd
+from cleanrl_scripts.learning.running_mean_std import RunningMeanStd
 
 
 def test_mean_and_spread_are_gymnasiums():

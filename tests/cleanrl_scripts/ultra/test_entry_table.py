@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from cleanrl_scripts.common.entry_table import record_rollout
+from cleanrl_scripts.ultra.entry_table import record_rollout
 
 
 class Told(list):

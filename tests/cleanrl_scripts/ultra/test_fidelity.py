@@ -4,7 +4,7 @@ import gymnasium as gym
 import pytest
 from conftest import Careful, crossing_table
 
-from cleanrl_scripts.common.fidelity import fidelity
+from cleanrl_scripts.ultra.fidelity import fidelity
 
 
 def test_fidelity_tells_a_critical_state_from_others():

@@ -4,7 +4,7 @@ import gymnasium as gym
 import pytest
 from gymnasium.wrappers import RecordEpisodeStatistics
 
-from cleanrl_scripts.common.guidance_statistics import GuidanceStatistics
+from cleanrl_scripts.ultra.guidance_statistics import GuidanceStatistics
 
 
 class Guided(gym.Wrapper):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cleanrl_scripts.common.moved_states import random_states
+from cleanrl_scripts.ultra.moved_states import random_states
 from llmwrappers import CriticalStates, Trajectories
 from llmwrappers.critical_states.table import spread
 

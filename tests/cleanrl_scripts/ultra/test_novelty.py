@@ -6,8 +6,8 @@ import torch
 from conftest import crossing_table
 from gymnasium.spaces import Box, Discrete
 
-from cleanrl_scripts.common.actor_critic import ActorCritic
-from cleanrl_scripts.common.novelty import Novelty, NoveltyBonus
+from cleanrl_scripts.learning.actor_critic import ActorCritic
+from cleanrl_scripts.ultra.novelty import Novelty, NoveltyBonus
 
 
 def test_the_novelty_is_that_of_the_state_acted_in():

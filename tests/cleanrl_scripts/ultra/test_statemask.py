@@ -5,7 +5,7 @@ import numpy as np
 import torch
 from conftest import Careful, crossing_table
 
-from cleanrl_scripts.common.statemask import statemask
+from cleanrl_scripts.ultra.statemask import statemask
 from llmwrappers import Trajectories
 
 

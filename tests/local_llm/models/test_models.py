@@ -90,7 +90,7 @@ def test_policies_are_asked_for_judged_and_not_asked_for_twice(once, tmp_path, m
 def test_critical_states_come_as_json_that_can_be_used(once, tmp_path, monkeypatch):
     pytest.importorskip("llguidance")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("local_llm.questions.MOST_RETRIES", 0)  # each takes as long as the first
+    monkeypatch.setattr("local_llm.replies.questions.MOST_RETRIES", 0)  # each takes as long as the first
     env, rng, steps, last = gym.make("Pendulum-v1", max_episode_steps=12), np.random.default_rng(0), [], []
     for seed in range(4):
         observation, _ = env.reset(seed=seed)

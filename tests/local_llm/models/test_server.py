@@ -10,12 +10,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from local_llm import write_policy
-from local_llm.answers import extract_answer
-from local_llm.extract import extract_policy
 from local_llm.models.recorded import Recorded
 from local_llm.models.reply import ModelError, PromptTooLong, Sampling
 from local_llm.models.server import EXTRAS, Server
-from local_llm.reply_text import StillThinking
+from local_llm.replies.answers import extract_answer
+from local_llm.replies.extract import extract_policy
+from local_llm.replies.reply_text import StillThinking
 
 # What llama.cpp's server (xllamacpp 2026.10.11549) answers to every request until its model is loaded.
 LOADING = b'{"error":{"message":"Loading model","type":"unavailable_error","code":503}}'

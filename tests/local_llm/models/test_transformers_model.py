@@ -12,12 +12,12 @@ import torch
 import transformers
 from huggingface_hub import constants
 
-from local_llm.extract import extract_policy
 from local_llm.models import transformers_model
 from local_llm.models.recorded import Recorded
 from local_llm.models.reply import ModelError, PromptTooLong, Sampling
 from local_llm.models.transformers_model import CPU_MODELS, GPU_MODELS, TransformersModel, default_model
-from local_llm.reply_text import StillThinking
+from local_llm.replies.extract import extract_policy
+from local_llm.replies.reply_text import StillThinking
 
 PROMPT = "Write a policy for Pendulum."
 POLICY = "```python\nimport numpy as np\n\ndef policy(obs):\n    return np.array([{}])\n```"

@@ -1,12 +1,12 @@
-"""Tests of local_llm.bare_model: what collides and moves stays, what only a picture needs goes."""
+"""Tests of local_llm.prompting.bare_model: what collides and moves stays, what only a picture needs goes."""
 
 import re
 
 import mujoco
 import numpy as np
 
-from local_llm.bare_model import bare_model
-from local_llm.render import render_prompt
+from local_llm.prompting.bare_model import bare_model
+from local_llm.prompting.render import render_prompt
 
 MODEL = """
 <mujoco>

@@ -1,4 +1,4 @@
-"""Tests of local_llm.documentation: what there is to read about an environment is in its prompt."""
+"""Tests of local_llm.prompting.documentation: what there is to read about an environment is in its prompt."""
 
 import warnings
 
@@ -6,8 +6,8 @@ import gymnasium as gym
 import pytest
 from conftest import OneStep
 
-from local_llm.documentation import MOST_CHARACTERS, documentation
-from local_llm.render import render_prompt
+from local_llm.prompting.documentation import MOST_CHARACTERS, documentation
+from local_llm.prompting.render import render_prompt
 
 GAIN, UNUSED_GAIN = 2.5, 9.75
 NO_DOCUMENTATION = "This environment has no documentation.\n"

@@ -1,4 +1,4 @@
-"""Tests of local_llm.environment_facts: what is stated is true, and what is not sure is not stated."""
+"""Tests of local_llm.prompting.environment_facts: what is stated is true, and what is not sure is not stated."""
 
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 
-from local_llm.environment_facts import action_names, control_step, grid_words, model_xml, step_limit
-from local_llm.render import render_prompt
+from local_llm.prompting.environment_facts import action_names, control_step, grid_words, model_xml, step_limit
+from local_llm.prompting.render import render_prompt
 
 
 class Knowing(gym.Env):

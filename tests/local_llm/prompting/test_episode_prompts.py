@@ -10,9 +10,9 @@ from corridor import CORRIDOR, FACTS, NAMES
 from scripted import GOOD, find, play
 
 from llmwrappers import CriticalStates
-from local_llm import facts as local_facts
-from local_llm.episode_prompts import Case, Episodes, Settings
-from local_llm.trial import Trial
+from local_llm.prompting import facts as local_facts
+from local_llm.prompting.episode_prompts import Case, Episodes, Settings
+from local_llm.selection.trial import Trial
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is out of date.*:DeprecationWarning")
 
@@ -93,7 +93,7 @@ def test_a_budget_is_in_tokens_of_the_model_where_they_can_be_counted(trajectori
 def corridor(tmp_path, monkeypatch):
     """Episodes of random actions in a corridor with facts of its own, and the corridor."""
     (tmp_path / "Corridor-v0.toml").write_text(FACTS)
-    monkeypatch.setattr(local_facts, "PROMPTS", tmp_path)
+    monkeypatch.setattr(local_facts, "FACTS_FOLDER", tmp_path)
     return play(CORRIDOR), gym.make(CORRIDOR)
 
 

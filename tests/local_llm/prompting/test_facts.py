@@ -1,4 +1,4 @@
-"""Tests of local_llm.facts: every fact against its environment."""
+"""Tests of local_llm.prompting.facts: every fact against its environment."""
 
 import inspect
 import re
@@ -9,10 +9,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from local_llm.facts import PROMPTS, load_facts
-from local_llm.render import render_prompt
+from local_llm.prompting.facts import FACTS_FOLDER, load_facts
+from local_llm.prompting.render import render_prompt
 
-SERVED = [id for path in sorted(PROMPTS.glob("*.toml")) for id in tomllib.loads(path.read_text())["serves"]]
+SERVED = [id for path in sorted(FACTS_FOLDER.glob("*.toml")) for id in tomllib.loads(path.read_text())["serves"]]
 MUJOCO = sorted(
     id for id in SERVED if id.startswith(("Hopper", "Walker", "Ant", "HalfC", "Humanoid", "Swimmer", "InvertedPendulum"))
 )

@@ -1,4 +1,4 @@
-"""Tests of local_llm.interpret: what is said of a state, and which steps of an episode are kept."""
+"""Tests of local_llm.prompting.interpret: what is said of a state, and which steps of an episode are kept."""
 
 import re
 
@@ -9,9 +9,9 @@ import pytest
 from llmwrappers import load_prior
 from llmwrappers.critical_states.trajectories import Trajectories
 from llmwrappers.envs.pong import BALL, OPPONENT, OWN
-from local_llm import interpret
-from local_llm.facts import load_facts, serving
-from local_llm.interpret import Interpreter
+from local_llm.prompting import interpret
+from local_llm.prompting.facts import load_facts, serving
+from local_llm.prompting.interpret import Interpreter
 
 HOPPER = np.array([1.2, 0, -0.4, -0.5, 0.1, 1.0, 0.0, 0, 0, 0, 0])
 HOPPER_SPREAD = np.array([0.05, 0.04, 0.2, 0.2, 0.2, 0.3, 0.4, 1, 1, 1, 1])

@@ -1,9 +1,9 @@
-"""Tests of local_llm.remarks: what the sign of a value means, and where Pong's ball will be."""
+"""Tests of local_llm.prompting.remarks: what the sign of a value means, and where Pong's ball will be."""
 
 import numpy as np
 import pytest
 
-from local_llm.remarks import direction, reflected
+from local_llm.prompting.remarks import direction, reflected
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Tests of local_llm.render: the prompts as recorded, and what goes wrong."""
+"""Tests of local_llm.prompting.render: the prompts as recorded, and what goes wrong."""
 
 import inspect
 import os
@@ -16,12 +16,12 @@ from gymnasium.spaces import Box
 
 from llmwrappers import LLMActionMask
 from llmwrappers.containment.lint import MODULES
-from local_llm import facts, render
-from local_llm.facts import FactsDoNotFit, FactsError, MissingFact
-from local_llm.render import fill, main, render_prompt
+from local_llm.prompting import facts, render
+from local_llm.prompting.facts import FactsDoNotFit, FactsError, MissingFact
+from local_llm.prompting.render import fill, main, render_prompt
 
 PRIORS = ROOT / "llmwrappers" / "priors" / "shipped"
-SERVED = {id: path.name for path in facts.PROMPTS.glob("*.toml") for id in tomllib.loads(path.read_text())["serves"]}
+SERVED = {id: path.name for path in facts.FACTS_FOLDER.glob("*.toml") for id in tomllib.loads(path.read_text())["serves"]}
 MUJOCO = sorted(
     id
     for id in SERVED
@@ -36,11 +36,9 @@ def elsewhere(tmp_path, monkeypatch):
 
 @pytest.fixture
 def facts_folder(tmp_path, monkeypatch):
-    """A copy of the prompts' folder in which only Pendulum has facts."""
-    for name in ("camel.md", "Pendulum-v1.toml"):
-        (tmp_path / name).write_text((facts.PROMPTS / name).read_text("utf-8"), "utf-8")
-    for module in (facts, render):
-        monkeypatch.setattr(module, "PROMPTS", tmp_path)
+    """A folder of facts in which only Pendulum has some."""
+    (tmp_path / "Pendulum-v1.toml").write_text((facts.FACTS_FOLDER / "Pendulum-v1.toml").read_text("utf-8"), "utf-8")
+    monkeypatch.setattr(facts, "FACTS_FOLDER", tmp_path)
     return tmp_path
 
 
@@ -330,7 +328,7 @@ def test_the_command_prints_a_prompt_or_one_line(capsys):
     assert main(["--env-id", "NoSuchEnvironment-v0"]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert re.fullmatch(r"python -m local_llm.render: NameNotFound: .*\n", err)
+    assert re.fullmatch(r"llmwrappers prompt: NameNotFound: .*\n", err)
     with pytest.raises(SystemExit, match="2"):
         main([])
 
@@ -358,7 +356,7 @@ def test_what_a_library_prints_is_no_part_of_the_prompt(tmp_path):
     """From C, too, which holds back what it writes to a file until the process ends."""
     (tmp_path / "loud.py").write_text(LOUD)
     paths = os.pathsep.join([str(tmp_path), str(ROOT), str(ROOT / "tests")])
-    command = [sys.executable, "-m", "local_llm.render", "--env-id", "loud:Loud-v0"]
+    command = [sys.executable, "-m", "local_llm.prompting.render", "--env-id", "loud:Loud-v0"]
     with open(tmp_path / "prompt.txt", "w") as prompt:
         done = subprocess.run(
             command, stdout=prompt, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": paths}

@@ -1,4 +1,4 @@
-"""Tests of local_llm.rollouts: what is stated of attributes, lengths and bounds is so in every episode that is played."""
+"""rollouts.py: what is stated of attributes, lengths and bounds is so in every episode that is played."""
 
 import random
 from types import SimpleNamespace
@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, Tuple
 
-from local_llm.render import render_prompt
-from local_llm.rollouts import MOST_STEPS, roll_out
+from local_llm.prompting.render import render_prompt
+from local_llm.prompting.rollouts import MOST_STEPS, roll_out
 
 NUMBER = iter(range(100))
 

@@ -1,4 +1,4 @@
-"""Tests of local_llm.space_words: what a prompt says of every kind of space."""
+"""Tests of local_llm.prompting.space_words: what a prompt says of every kind of space."""
 
 import gymnasium as gym
 import numpy as np
@@ -6,7 +6,7 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Text, Tuple
 from gymnasium.wrappers import FlattenObservation, FrameStackObservation, NormalizeObservation
 
-from local_llm.space_words import flattened_entries, observation_words
+from local_llm.prompting.space_words import flattened_entries, observation_words
 
 
 class Observing(gym.Env):

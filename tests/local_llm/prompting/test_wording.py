@@ -1,8 +1,8 @@
-"""Tests of local_llm.wording: numbers are as short as they can be."""
+"""Tests of local_llm.prompting.wording: numbers are as short as they can be."""
 
 import pytest
 
-from local_llm.wording import decimals_of, short_number
+from local_llm.prompting.wording import decimals_of, short_number
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 
-from local_llm.answers import (
+from local_llm.replies.answers import (
     BrokenAnswer,
     NoAnswer,
     action_within,
@@ -15,7 +15,7 @@ from local_llm.answers import (
     exact_number,
     extract_answer,
 )
-from local_llm.reply_text import ExtractionError, Truncated
+from local_llm.replies.reply_text import ExtractionError, Truncated
 
 ENTRIES = [{"episode": 0, "step": 3, "reward": -0.5}, {"episode": 1, "step": 12, "reward": 0.25}]
 GOOD = json.dumps({"rewards": ENTRIES})

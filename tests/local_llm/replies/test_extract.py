@@ -11,8 +11,8 @@ from conftest import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from local_llm.extract import NoPolicy, extract_critical, extract_policy
-from local_llm.reply_text import (
+from local_llm.replies.extract import NoPolicy, extract_critical, extract_policy
+from local_llm.replies.reply_text import (
     MOST_CHARACTERS,
     REASONING_MARKS,
     SEND,

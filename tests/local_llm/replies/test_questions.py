@@ -8,10 +8,10 @@ from scripted import ACTIONS, CODE, PLACES, REWARDS, SETTINGS, SOURCE, STATES, S
 
 from llmwrappers import CriticalStates
 from llmwrappers.critical_states.guidance import SHIPPED, shipped_tables
-from local_llm.episode_prompts import Episodes
 from local_llm.find_critical_states import find_critical_states
 from local_llm.models.reply import ModelError, Sampling
-from local_llm.reply_text import ExtractionError, Truncated
+from local_llm.prompting.episode_prompts import Episodes
+from local_llm.replies.reply_text import ExtractionError, Truncated
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is out of date.*:DeprecationWarning")
 

@@ -1,4 +1,4 @@
-"""local_llm/choose.py: the probe, the halving, the verdicts, the training runs."""
+"""local_llm/selection/choose.py: the probe, the halving, the verdicts, the training runs."""
 
 import json
 import math
@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from llmwrappers import load_prior
-from local_llm import choose as module
-from local_llm import training as training_module
-from local_llm.choose import Candidate, Comparison, choose_candidate, exceeds, go_on
-from local_llm.processes import run_commands
-from local_llm.training import TESTED, Run, TrainingFailed, training_settings
+from local_llm.selection import choose as module
+from local_llm.selection import training as training_module
+from local_llm.selection.choose import Candidate, Comparison, choose_candidate, exceeds, go_on
+from local_llm.selection.processes import run_commands
+from local_llm.selection.training import TESTED, Run, TrainingFailed, training_settings
 
 SWING_UP = """
 import math

@@ -1,4 +1,4 @@
-"""local_llm/code_blocks.py: highlighted code is the code, and its button runs by its hash alone."""
+"""local_llm/selection/code_blocks.py: highlighted code is the code, and its button runs by its hash alone."""
 
 import base64
 import hashlib
@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from llmwrappers.priors import SHIPPED
-from local_llm import code_blocks
-from local_llm.code_blocks import SCRIPT, SCRIPT_SOURCE, code_block, highlighted
+from local_llm.selection import code_blocks
+from local_llm.selection.code_blocks import SCRIPT, SCRIPT_SOURCE, code_block, highlighted
 
 
 def text_of(html: str) -> str:

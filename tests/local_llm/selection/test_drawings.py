@@ -1,4 +1,4 @@
-"""local_llm/drawings.py: images are what they show, and axes have few ticks."""
+"""local_llm/selection/drawings.py: images are what they show, and axes have few ticks."""
 
 import io
 import zlib
@@ -6,7 +6,7 @@ import zlib
 import numpy as np
 import pytest
 
-from local_llm.drawings import MOVING_FRAMES, animated_png, film, moving_film, png, shrink, ticks
+from local_llm.selection.drawings import MOVING_FRAMES, animated_png, film, moving_film, png, shrink, ticks
 
 
 def decode(data: bytes) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""local_llm/feedback.py: a model is told what happened and what to improve, and no more than it can use."""
+"""local_llm/selection/feedback.py: a model is told what happened and what to improve, and no more than it can use."""
 
 import re
 from pathlib import Path
@@ -8,8 +8,8 @@ import pytest
 from llmwrappers import load_prior
 from llmwrappers.making import make
 from llmwrappers.priors.measurement import Measurement, measure, random_actions
-from local_llm.choose import Candidate
-from local_llm.feedback import report_text
+from local_llm.selection.choose import Candidate
+from local_llm.selection.feedback import report_text
 
 
 @pytest.fixture(scope="module")

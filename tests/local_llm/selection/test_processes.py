@@ -1,4 +1,4 @@
-"""local_llm/processes.py: how trainings are run, and what is said meanwhile."""
+"""local_llm/selection/processes.py: how trainings are run, and what is said meanwhile."""
 
 import os
 import re
@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-from local_llm import processes
-from local_llm.processes import Progress, run_commands
+from local_llm.selection import processes
+from local_llm.selection.processes import Progress, run_commands
 
 
 class TestProgress:
@@ -102,7 +102,7 @@ class TestRunCommands:
         pid = tmp_path / "pid"
         sleeper = f"import os, time; open({str(pid)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
         commands = {tmp_path / "run": [sys.executable, "-c", sleeper]}
-        program = "import sys; from pathlib import Path; from local_llm.processes import run_commands\n"
+        program = "import sys; from pathlib import Path; from local_llm.selection.processes import run_commands\n"
         program += f"run_commands({{Path({str(tmp_path / 'run')!r}): {commands[tmp_path / 'run']!r}}}, 1, print)"
         parent = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT)
         deadline = time.monotonic() + 60

@@ -1,4 +1,4 @@
-"""local_llm/report.py: the HTML file is complete and safe, and what it shows is right."""
+"""local_llm/selection/report.py: the HTML file is complete and safe, and what it shows is right."""
 
 import base64
 import dataclasses
@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from test_drawings import decode
 
-from local_llm import drawings
-from local_llm.choose import RULES, Candidate, Choice, Refused, choose_candidate
-from local_llm.code_blocks import SCRIPT, SCRIPT_SOURCE
-from local_llm.report import write_report
-from local_llm.training import Run, training_settings
+from local_llm.selection import drawings
+from local_llm.selection.choose import RULES, Candidate, Choice, Refused, choose_candidate
+from local_llm.selection.code_blocks import SCRIPT, SCRIPT_SOURCE
+from local_llm.selection.report import write_report
+from local_llm.selection.training import Run, training_settings
 
 EVIL = "</pre></details><script>alert('code')</script><img src=x onerror=alert(1)>"
 

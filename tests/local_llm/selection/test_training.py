@@ -1,8 +1,8 @@
-"""local_llm/training.py: what runs are given, and what they cost."""
+"""local_llm/selection/training.py: what runs are given, and what they cost."""
 
 import pytest
 
-from local_llm.training import Run, least_steps, plan, training_settings
+from local_llm.selection.training import Run, least_steps, plan, training_settings
 
 
 def test_learned_is_the_mean_over_the_last_third():

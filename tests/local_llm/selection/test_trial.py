@@ -8,9 +8,9 @@ from scripted import GOOD, OPTIONS, ROUND_2, Scripted, play
 
 from llmwrappers import CriticalStates, Trajectories
 from local_llm import find_critical_states as command
-from local_llm import trial as module
 from local_llm.find_critical_states import main
 from local_llm.models.recorded import Recorded
+from local_llm.selection import trial as module
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is out of date.*:DeprecationWarning")
 

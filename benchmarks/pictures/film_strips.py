@@ -1,6 +1,6 @@
 """The film strips of docs/priors.md: one episode of each shipped default prior, alone.
 
-    MUJOCO_GL=egl python benchmarks/film_strips.py    # docs/films/*.jpg
+    MUJOCO_GL=egl python benchmarks/pictures/film_strips.py    # docs/films/*.jpg
 
 The episodes' seed is one that neither training nor the choice of the priors has seen.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 import gymnasium as gym
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from stuck_agents import FIRST_SEED, draw, film
 

@@ -5,7 +5,7 @@ import subprocess
 import tarfile
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def extract(commit: str, folder: str, *paths: str) -> None:

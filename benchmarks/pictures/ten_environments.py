@@ -1,8 +1,9 @@
 """The figure of the README: PPO alone, PPO that begins as its prior, and the prior itself, ten small panels.
 
-    python benchmarks/ten_environments.py   # reads comparisons/ppo-camel and ppo-camel-short, writes comparisons/ppo-camel.png
+    python benchmarks/pictures/ten_environments.py
 
-The prior is the shipped default, played alone for 20 episodes.
+Reads comparisons/ppo-camel and ppo-camel-short, writes comparisons/ppo-camel.png. The prior is the shipped
+default, played alone for 20 episodes.
 """
 
 import sys
@@ -15,7 +16,7 @@ import matplotlib
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # as the scripts do, from anywhere
+sys.path.insert(0, str(Path(__file__).parents[2]))  # as the scripts do, from anywhere
 
 from cleanrl_scripts.comparison.curves import PLAIN, align, curves_of
 from cleanrl_scripts.comparison.figures import COLORS, STYLE, thousands
@@ -23,7 +24,7 @@ from cleanrl_scripts.comparison.statistics import estimate, iqm
 from llmwrappers import load_prior
 from llmwrappers.priors.measurement import measure
 
-COMPARISONS = Path(__file__).parent / "comparisons"
+COMPARISONS = Path(__file__).parents[1] / "comparisons"
 ARMS = {"none": ("PPO alone", COLORS[0]), "auto": ("PPO that begins as its prior", COLORS[2])}
 
 
