@@ -312,7 +312,8 @@ def test_an_action_space_is_refused_before_anything_is_made_of_the_environment(m
     )
 
 
-def test_a_template_may_only_ask_for_what_there_is(facts_folder):
+def test_a_template_may_only_ask_for_what_there_is(facts_folder, monkeypatch):
+    monkeypatch.setattr(render, "PROMPTS", facts_folder)
     (facts_folder / "camel.md").write_text("{goal} {colour}\n")
     with pytest.raises(MissingFact, match=r"asks for \{colour\}, which is none of "):
         render_prompt("Pendulum-v1")
