@@ -6,6 +6,8 @@ class and of its bases follows, without Gymnasium's own bases and without what r
 
 import ast
 import contextlib
+import dataclasses
+import enum
 import inspect
 import re
 import sys
@@ -104,13 +106,17 @@ def _without_sections(text: str, left_out: list[str]) -> str:
 
 
 def _listing(classes: list[type], documented: str) -> str:
-    """Returns the source of classes, and the numbers and functions of their modules that it uses, as far as it can be read."""
-    sources, numbers, functions = [], {}, {}
+    """Returns the source of classes, as far as it can be read, and what it uses of their modules: numbers, data, functions.
+
+    Data are enumerations, and dataclasses of defaults, of the same package: codes of actions and rewards may stand there.
+    """
+    sources, numbers, data, functions = [], {}, {}, {}
     for kind in classes:
         with contextlib.suppress(OSError, TypeError, SyntaxError):  # it cannot be read
             sources.append(_source(kind, documented))
             held = vars(sys.modules[kind.__module__])
             numbers |= {name: value for name, value in held.items() if type(value) in (int, float)}
+            data |= {name: value for name, value in held.items() if _is_data(value, kind)}
             functions |= {n: f for n, f in held.items() if inspect.isfunction(f) and f.__module__ == kind.__module__}
     code = "\n\n".join(sources)
     for name, function in functions.items():
@@ -118,11 +124,24 @@ def _listing(classes: list[type], documented: str) -> str:
             with contextlib.suppress(OSError):
                 sources.append(inspect.getsource(function).rstrip())
     code = "\n\n".join(sources)
+    named = []
+    for name, value in data.items():
+        if re.search(rf"\b{name}\b", code):
+            with contextlib.suppress(OSError):
+                named.append(inspect.getsource(value).rstrip())
     used = [f"{name} = {value}" for name, value in numbers.items() if re.search(rf"\b{name}\b", code)]
-    listing = "\n\n".join(["\n".join(used), code]).strip()
+    listing = "\n\n".join(["\n".join(used), *named, code]).strip()
     if len(listing) > MOST_CHARACTERS:
         listing = listing[:MOST_CHARACTERS].rpartition("\n")[0] + "\n# The rest is too long to be shown."
     return listing
+
+
+def _is_data(value: Any, user: type) -> bool:
+    if not inspect.isclass(value) or value.__module__.partition(".")[0] != user.__module__.partition(".")[0]:
+        return False
+    if dataclasses.is_dataclass(value):
+        return all(field.default is not dataclasses.MISSING for field in dataclasses.fields(value))
+    return issubclass(value, enum.Enum)
 
 
 def _source(kind: type, documented: str) -> str:

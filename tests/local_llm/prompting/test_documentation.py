@@ -1,5 +1,7 @@
 """Tests of local_llm.prompting.documentation: what there is to read about an environment is in its prompt."""
 
+import dataclasses
+import enum
 import warnings
 
 import gymnasium as gym
@@ -45,6 +47,32 @@ class Vague(OneStep):
         return paid(action)
 
 
+class Side(enum.Enum):
+    SELL = 0
+    BUY = 1
+
+
+class UnusedSide(enum.Enum):
+    NONE = 0
+
+
+@dataclasses.dataclass
+class Paid:
+    line: float = 40.0
+
+
+@dataclasses.dataclass
+class Position:
+    unused: float
+
+
+class Sided(OneStep):
+    """A game."""
+
+    def reward(self, action: Position):
+        return Paid().line if action == Side.BUY.value else 0.0
+
+
 def test_the_docstring_of_a_base_speaks_for_a_class_without_one():
     assert documentation(Silent(), []) == "Observes two ones; the action 0.8 is rewarded best."
 
@@ -86,6 +114,14 @@ def test_source_is_shown_where_the_docstring_says_neither_observation_nor_action
     assert "class Env" not in text
     assert "Its source" not in documentation(Explained(), [])
     assert "Its source" not in documentation(Vague(), [], with_source=False)
+
+
+def test_the_source_comes_with_the_enumerations_and_dataclasses_that_it_names():
+    """As the actions that gym-anytrading numbers and the rewards that Tetris names, elsewhere in their packages."""
+    text = documentation(Sided(), [])
+    assert "```python\nclass Side(enum.Enum):\n    SELL = 0\n    BUY = 1\n\n@dataclasses.dataclass\nclass Paid:\n" in text
+    assert text.index("line: float = 40.0") < text.index("class Sided(OneStep):")
+    assert "nused" not in text
 
 
 def test_the_source_leaves_out_what_renders(monkeypatch):
