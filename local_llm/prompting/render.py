@@ -171,10 +171,13 @@ def environment_values(env: gym.Env, rollouts: Rollouts | None = None) -> dict[s
 
 
 def _episode_length(env: gym.Env, facts: Facts | None, rollouts: Rollouts | None) -> str:
-    limit = (env.spec.max_episode_steps if env.spec else None) or (facts.episode_steps if facts else step_limit(env))
+    stated = (env.spec.max_episode_steps if env.spec else None) or (facts.episode_steps if facts else None)
+    limit = stated or step_limit(env)
     if rollouts and (limit is None or max(rollouts.lengths) > limit):  # what seemed to be a limit is none
         return rollouts.length_words()
-    return f"at most {limit} steps" if limit else "until the environment ends it"
+    # The environment's own count may start at 1 or be compared with > in place of >=.
+    is_exact = stated or (rollouts and rollouts.end_at(limit))
+    return f"at most {'' if is_exact else 'about '}{limit} steps" if limit else "until the environment ends it"
 
 
 def _tables(facts: Facts) -> str:

@@ -47,6 +47,10 @@ class Rollouts:
     ranges: dict[tuple, Range] = field(default_factory=dict)
     is_repeatable: bool = True
 
+    def end_at(self, steps: int | None) -> bool:
+        """Tells whether the environment ended an episode after just so many steps."""
+        return any(length == steps and ended for length, ended in zip(self.lengths, self.ended, strict=True))
+
     def length_words(self) -> str:
         """Says how long an episode of an environment without a known limit lasts.
 

@@ -104,7 +104,7 @@ def test_a_task_of_dm_control_shows_what_it_observes_and_rewards():
     assert "    def height(self):\n        return 2.0" in prompt
     assert "Its attribute _move_speed is 1." in prompt
     assert "_FLY_HEIGHT" not in prompt
-    assert "- Control time step: 0.025 s. An episode lasts at most 1000 steps.\n" in prompt
+    assert "- Control time step: 0.025 s. An episode lasts at most about 1000 steps.\n" in prompt
 
 
 def test_a_grids_image_is_described_as_its_package_makes_it():

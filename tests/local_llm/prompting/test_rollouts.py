@@ -157,6 +157,18 @@ def test_a_count_that_episodes_outlast_is_no_limit():
     assert "lasts 20 steps: each of 5" in facts_of(Misnamed)
 
 
+@pytest.mark.parametrize(("ends", "count", "words"), [(20, 20, "20"), (7, 20, "about 20"), (2000, 1000, "about 1000")])
+def test_a_count_at_which_no_episode_was_seen_to_end_is_about_the_limit(ends, count, words):
+    """As a drone's, which ends its episodes two steps after its count, where random actions have not crashed it before."""
+
+    class Counting(Playing):
+        def __init__(self):
+            super().__init__(ends)
+            self.max_steps = count
+
+    assert f"- An episode lasts at most {words} steps.\n" in facts_of(Counting)
+
+
 def test_a_time_limit_stays_what_it_is():
     assert "\n- An episode lasts at most 200 steps.\n" in render_prompt("MountainCar-v0")
 
