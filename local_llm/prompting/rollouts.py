@@ -23,8 +23,8 @@ from local_llm.prompting.space_words import Range, leaves
 
 # Of an episode; an environment that takes longer to end has an unknown length.
 MOST_STEPS = 500
-# Of an array that is stated as a constant.
-MOST_NUMBERS = 8
+# Of an array, and of a list of names, that is stated as a constant.
+MOST_NUMBERS, MOST_NAMES = 8, 64
 OF_PICTURES = ("render", "screen", "window", "plot", "visual", "width", "height", "tile", "camera", "cell_size")
 
 
@@ -133,7 +133,7 @@ class _Episode:
                 self._take(env, observation)
 
     def _take(self, env: gym.Env, observation: Any) -> None:
-        attributes = vars(env.unwrapped).items()
+        attributes = _attributes(env.unwrapped)
         self.states.append({name: words for name, value in attributes if (words := _constant(name, value))})
         for path, part in leaves(env.observation_space):
             value = np.asarray(functools.reduce(operator.getitem, path, observation))
@@ -144,6 +144,15 @@ class _Episode:
                 self.ranges[path] = np.fmin(low, value), np.fmax(high, value)
 
 
+def _attributes(own: Any) -> Iterator[tuple[str, Any]]:
+    """What an object holds, and of the properties of its class those that are lists of names: others may compute anything."""
+    yield from vars(own).items()
+    for name, _ in inspect.getmembers(type(own), lambda member: isinstance(member, property)):
+        if name.endswith("names"):
+            with contextlib.suppress(Exception):
+                yield name, getattr(own, name)
+
+
 def _constant(name: str, value: Any) -> str | None:
     if name.startswith("_") or any(word in name for word in OF_PICTURES):
         return None
@@ -151,6 +160,8 @@ def _constant(name: str, value: Any) -> str | None:
         return str(value)
     if isinstance(value, int | float | np.number):
         return f"{value:.6g}"
+    if isinstance(value, list | tuple) and name.endswith("names") and all(isinstance(part, str) for part in value):
+        return str([str(part) for part in value]) if 0 < len(value) <= MOST_NAMES else None
     if isinstance(value, np.ndarray) and value.dtype.kind in "fiu" and 0 < value.size <= MOST_NUMBERS:
         return str(np.vectorize(lambda number: float(f"{number:.6g}"))(value).tolist())
     return None

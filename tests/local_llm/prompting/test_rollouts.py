@@ -68,6 +68,25 @@ def test_constants_are_the_numbers_that_no_episode_changes():
     assert constants_of(Changing) == "goal = [256.0, 0.1], gain = 100, is_slow = True"
 
 
+def test_lists_of_names_are_constants_too():
+    """As the states of a motor, whose documentation lists them in another order."""
+
+    class Naming(Playing):
+        def __init__(self):
+            super().__init__()
+            self.joint_names, self.file_names, self.title = ("hip", "knee"), [], ["one"]
+
+        @property
+        def state_names(self):
+            return ["speed", "current"]
+
+        @property
+        def missing_names(self):
+            raise RuntimeError("not yet")
+
+    assert constants_of(Naming) == "joint_names = ['hip', 'knee'], state_names = ['speed', 'current']"
+
+
 def test_what_comes_back_to_its_first_value_is_no_constant():
     """As Tetris' height: 0 when an episode begins and when it has ended."""
 
