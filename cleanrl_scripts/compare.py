@@ -60,7 +60,7 @@ class Args:
     from_csv: tuple[str, ...] = ()
     """curves to show beside: files with the columns step, episodic_return, seed and, if there are several, env_id, arm"""
     from_wandb: tuple[str, ...] = ()
-    """tracked runs of the scripts to show beside: entity/project, or folders that hold offline-run-*"""
+    """tracked runs of the scripts to show beside: entity/project"""
     track: bool = False
     """if toggled, table and figures go to Weights and Biases (WANDB_MODE=offline needs no account)"""
     wandb_project_name: str = "llmwrappers"

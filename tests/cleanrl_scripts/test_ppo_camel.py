@@ -18,7 +18,6 @@ from gymnasium.spaces import Discrete
 
 from cleanrl_scripts import ppo_camel
 from cleanrl_scripts.common.errors import UserError
-from cleanrl_scripts.comparison.tracking import wandb_records
 from cleanrl_scripts.learning import actor_critic, networks
 from cleanrl_scripts.learning.actor_critic import ActorCritic
 from llmwrappers.priors.audition import Audition, Episode, Teacher
@@ -317,19 +316,13 @@ def test_the_script_runs_from_the_command_line_and_is_tracked_offline(tmp_path):
     (run_dir,) = tmp_path.iterdir()
     assert json.loads((run_dir / "args.json").read_text())["args"]["prior"] == "auto"
 
-    (tracked,) = run_dir.glob("wandb/offline-run-*/*.wandb")
-    summary, films = {}, {}
-    for record in wandb_records(tracked):
-        summary |= {item.key: json.loads(item.value_json) for item in record.summary.update}
-        logged = {item.key or ".".join(item.nested_key): json.loads(item.value_json) for item in record.history.item}
-        if "eval/video.videos" in logged:
-            (films[logged["_step"]],) = logged["eval/video.videos"]
-    assert summary["verdict"] == summary_of(run_dir)["verdict"]
-    assert films.keys() == dict(values_of(run_dir, "eval/episodic_return")).keys()
-    for step, film in films.items():
-        (recorded,) = run_dir.glob(f"videos/step-{step}-episode-*.mp4")
-        assert (tracked.parent / "files" / film["path"]).read_bytes() == recorded.read_bytes()
-        assert film["caption"] == recorded.stem
+    (tracked,) = run_dir.glob("wandb/offline-run-*")
+    films = {film.read_bytes() for film in tracked.glob("files/media/videos/**/*.mp4")}
+    recorded = {film.read_bytes() for film in run_dir.glob("videos/step-*.mp4")}
+    assert films == recorded
+    assert len(recorded) == len(dict(values_of(run_dir, "eval/episodic_return")))
+    (records,) = tracked.glob("*.wandb")  # protocol buffers: text stands in them as it is
+    assert summary_of(run_dir)["verdict"].encode() in records.read_bytes()
 
 
 def test_tensorboard_shows_the_hyperparameters(train):

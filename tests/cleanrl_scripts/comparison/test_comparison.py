@@ -4,7 +4,6 @@ import io
 import json
 import math
 import re
-import struct
 
 import matplotlib.image
 import numpy as np
@@ -21,7 +20,7 @@ from cleanrl_scripts.comparison.report import cost, html_page, write_report
 from cleanrl_scripts.comparison.runs import Run, by_name, parse_arms, plan
 from cleanrl_scripts.comparison.statistics import difference, estimate, improvement, iqm
 from cleanrl_scripts.comparison.tables import ALL, Report, amount, duration, make_report, markdown, steps_to_threshold
-from cleanrl_scripts.comparison.tracking import from_wandb, wandb_records
+from cleanrl_scripts.comparison.tracking import from_wandb
 from cleanrl_scripts.comparison.training import Display, choose_expert
 from cleanrl_scripts.comparison.verdict import verdict
 
@@ -307,37 +306,6 @@ def test_a_csv_must_name_its_environment_where_there_are_several(tmp_path):
     (tmp_path / "x.csv").write_text("step,episodic_return,seed\n0,1.0,1\n")
     with pytest.raises(UserError, match="has no column env_id, and 2 environments are compared: A-v0, B-v0"):
         from_csv(tmp_path / "x.csv", ["A-v0", "B-v0"])
-
-
-def test_wandb_records_in_pieces(tmp_path):
-    """A record that leaves 3 bytes of a block, which are padding; one of three blocks; a small one; one that was cut."""
-    from wandb.proto import wandb_internal_pb2 as pb
-
-    def record(length: int):
-        message = pb.Record()
-        message.history.item.add(key="a", value_json="")
-        for _ in range(3):  # the lengths of lengths vary
-            message.history.item[0].value_json += "x" * max(0, length - message.ByteSize())
-            surplus = message.ByteSize() - length
-            message.history.item[0].value_json = message.history.item[0].value_json[: -surplus or None]
-        assert message.ByteSize() == length
-        return message
-
-    records = [record(32768 - 7 - 7 - 3), record(70_000), record(50)]
-    data = b":W&B\xe1\xbe\x00"
-    for left, begins in ((message.SerializeToString(), True) for message in records):
-        while left:
-            room = 32768 - len(data) % 32768
-            if room < 7:
-                data += b"\0" * room
-                continue
-            piece, left = left[: room - 7], left[room - 7 :]
-            kind = {(True, False): 1, (True, True): 2, (False, True): 3, (False, False): 4}[begins, bool(left)]
-            data += struct.pack("<IHB", 0xFFFFFFFF, len(piece), kind) + piece
-            begins = False
-    path = tmp_path / "run.wandb"
-    path.write_bytes(data + struct.pack("<IHB", 0, 500, 1) + b"cut")
-    assert list(wandb_records(path)) == records
 
 
 def test_tracked_runs_on_a_server(monkeypatch):
