@@ -1,6 +1,7 @@
 """ContainedPolicy: plays a policy that a language model wrote as ordinary Python, in a locked process and nowhere else."""
 
 import threading
+import warnings
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -23,6 +24,7 @@ class ContainedPolicy:
 
     All policies of the same source share one worker process, in which each has a state of its own. A worker that dies, or does
     not answer in time, is killed, counted in ``restarts`` and started anew at the next call, where every state begins anew.
+    Entries of a dict that are text, such as MiniGrid's mission, are left out of what it sees, with a warning.
 
     Args:
         source: Python code that defines ``policy(obs)``, or a class ``Policy`` with ``__call__`` or ``act``
@@ -100,6 +102,11 @@ class ContainedPolicy:
     def _batch(self, observations: Sequence[Any]) -> list[Any]:
         if not len(observations):
             return []
+        if texts := _texts(observations[0]):
+            if self._worker is None:
+                what = "a policy in a locked process does not see text; left out"
+                warnings.warn(f"{what}: {', '.join(map(str, texts))}", stacklevel=4)
+            observations = [{key: part for key, part in row.items() if key not in texts} for row in observations]
         layout = layout_of(observations[0])
         size = size_of(layout)
         rows = [bytes_of(observation) for observation in observations]
@@ -135,3 +142,11 @@ class ContainedPolicy:
     def _died(self) -> None:
         self.restarts += 1
         self.reset()
+
+
+def _texts(observation: Any) -> list[Any]:
+    """The keys of a dict's entries that are text; none where nothing else is in it, which is refused."""
+    if not isinstance(observation, dict):
+        return []
+    texts = [key for key, part in observation.items() if isinstance(part, str)]
+    return texts if len(texts) < len(observation) else []

@@ -33,8 +33,9 @@ def space_facts(space: gym.Space, with_bounds: bool = False) -> Any:
         >>> space_facts(Box(-2, 2, (1,)), with_bounds=True)
         {'shape': [1], 'low': -2.0, 'high': 2.0}
     """
-    if isinstance(space, Dict):
-        return {key: space_facts(part, with_bounds) for key, part in sorted(space.spaces.items())}
+    if isinstance(space, Dict):  # without text, which no prior here was shown
+        parts = {key: part for key, part in sorted(space.spaces.items()) if part.dtype != np.dtype(str)}
+        return {key: space_facts(part, with_bounds) for key, part in parts.items()}
     if isinstance(space, Tuple):
         return [space_facts(part, with_bounds) for part in space.spaces]
     if isinstance(space, Discrete):

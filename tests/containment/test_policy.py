@@ -119,6 +119,14 @@ def test_what_is_no_number_is_refused_in_words():
         contained(object())
 
 
+def test_text_in_a_dict_is_left_out_with_a_warning():
+    contained = ContainedPolicy("def policy(obs):\n    return [len(obs), *obs['place']]")
+    with pytest.warns(UserWarning, match="a policy in a locked process does not see text; left out: mission$"):
+        answers = contained.batch([{"mission": "go", "place": np.float32([i, 2])} for i in range(2)])
+    answers.append(contained({"mission": "go there", "place": np.float32([3, 4])}))  # without a second warning
+    assert [answer.tolist() for answer in answers] == [[1, 0, 2], [1, 1, 2], [1, 3, 4]]
+
+
 def test_a_fault_names_the_line():
     contained = ContainedPolicy("def policy(obs):\n    x = 3\n    return [x / int(obs[0])]")
     for _ in range(2):

@@ -5,7 +5,7 @@ import json
 import gymnasium as gym
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, Tuple
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, Text, Tuple
 
 from llmwrappers import LLMActionMask, priors
 from llmwrappers.priors import load_candidates, load_prior
@@ -99,6 +99,11 @@ class Named(gym.Env):
 def write(folder, serves, env):
     facts = {"serves": serves, "spaces": dict.fromkeys(serves, env_facts(env))}
     (folder / "provenance.json").write_text(json.dumps(facts))
+
+
+def test_text_does_not_count_which_no_prior_was_shown(tmp_path):
+    write(tmp_path, ["Car-v1"], Named(speed=Box(-1, 1, (3,))))
+    require_written_for(tmp_path, Named(mission=Text(9), speed=Box(-1, 1, (3,))), None, "mine")
 
 
 def test_the_names_in_a_dict_count(tmp_path):

@@ -331,6 +331,17 @@ class TestObservation:
         assert observation == {"position": 0.5, "inner": {"velocity": 0.25}}
         assert masked.step(np.zeros(1, np.float32))[0] == observation
 
+    def test_code_is_not_handed_minigrids_mission(self, tmp_path):
+        path = tmp_path / "forward.py"
+        path.write_text("def policy(obs):\n    return 2 * (sorted(obs) == ['direction', 'image'])\n")
+        masked = LLMActionMask(gym.make("minigrid:MiniGrid-DoorKey-5x5-v0"), prior=path)
+        with pytest.warns(UserWarning, match="left out: mission"):
+            _, info = masked.reset(seed=0)
+        observation, *_, info = masked.step(0)
+        assert (int(info["executed_action"]), int(info["prior_faults"])) == (2, 0)
+        assert "mission" in observation
+        masked.close()
+
     def test_a_prior_may_write_into_an_array(self):
         def prior(observation):
             observation *= np.nan
