@@ -50,6 +50,8 @@ def make_env(args: RunArgs, video_dir: Path | None = None) -> gym.Env:
             env = gym.wrappers.RecordVideo(
                 env, str(video_dir), episode_trigger=lambda n: n % args.eval_episodes == 0, disable_logger=True
             )
+    except UserError:  # which says all of it
+        raise
     except Exception as error:
         option = f" --env-kwargs '{args.env_kwargs}'" if args.env_kwargs != "{}" else ""
         option += " --capture-video" if video_dir else ""

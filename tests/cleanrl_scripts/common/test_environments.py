@@ -83,6 +83,16 @@ def test_a_render_that_shows_nothing_is_said(tmp_path):
     del gym.registry["Blind-v0"]
 
 
+def test_what_the_first_observation_lacks_is_said_once(tmp_path):
+    def blank(**kwargs):
+        return gym.wrappers.TransformObservation(Blind(**kwargs), lambda _: np.full(1, np.nan), None)
+
+    gym.register("Blank-v0", blank)
+    with pytest.raises(UserError, match="^--env-id Blank-v0: step 0 of an episode returned NaN or Inf in observation"):
+        make_env(arguments("Blank-v0"), tmp_path)
+    del gym.registry["Blank-v0"]
+
+
 class Combined(gym.Env):
     """Its reward is the number of the combination of its two actions."""
 
