@@ -65,8 +65,8 @@ def report_text(
     lines += _numbers(measurement, random)
     lines += ["", "What to improve:"]
     lines += [f"- {advice}" for advice in _advice(measurement, random)]
-    ending = "the environment ended it (terminated)" if steps[-1].terminated else "the time limit ended it"
-    lines += ["", f"The worst episode: return {_plain(sum(step.reward for step in steps))} in {len(steps)} steps, {ending}."]
+    total = _plain(sum(step.reward for step in steps))
+    lines += ["", f"The worst episode: return {total} in {len(steps)} steps, {_ending(env, steps)}."]
     terms = _reward_terms(steps)
     if terms:
         lines.append("Its reward, mean a step: " + ", ".join(f"{name} {_plain(value)}" for name, value in terms.items()) + ".")
@@ -128,6 +128,16 @@ def _advice(m: Measurement, random: Measurement) -> list[str]:
         # Without the time itself, which is never the same twice: the same policy is to be told the same, and asked for once.
         advice.append("A call takes more than a millisecond, too long to train with: compute less.")
     return advice or ["Nothing is broken; do more of what the reward pays for."]
+
+
+def _ending(env: gym.Env, steps: list[Step]) -> str:
+    """What ended the episode that an environment has just played: the environment itself, its time limit, or our bound."""
+    if steps[-1].terminated:
+        return "the environment ended it (terminated)"
+    if env.has_wrapper_attr("cut_episodes") and env.get_wrapper_attr("cut_episodes"):
+        return "at which it was cut: nothing else ended it"
+    limit = env.spec.max_episode_steps if env.spec else None
+    return "the time limit ended it" if limit == len(steps) else "the environment ended it (truncated)"
 
 
 def _reward_terms(steps: list[Step]) -> dict[str, float]:

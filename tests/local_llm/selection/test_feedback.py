@@ -3,7 +3,10 @@
 import re
 from pathlib import Path
 
+import gymnasium as gym
+import numpy as np
 import pytest
+from gymnasium.spaces import Box
 
 from llmwrappers import load_prior
 from llmwrappers.making import make
@@ -40,6 +43,41 @@ def test_a_fall_is_named():
     assert "the environment ended it (terminated)" in text
     assert re.search(r"Its reward, mean a step: reward_forward -?[\d.]+, reward_ctrl -[\d.]+, reward_survive 0.99", text)
     assert len(text.split()) < 1500
+
+
+class Ending(gym.Env):
+    """Truncates its episodes itself after ``own_end`` steps, or never."""
+
+    observation_space, action_space = Box(-1, 1, (1,)), Box(-1, 1, (1,))
+
+    def __init__(self, own_end=None):
+        self.own_end = own_end
+
+    def reset(self, *, seed=None, options=None):
+        self.steps = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.steps += 1
+        return np.zeros(1, np.float32), 1.0, False, self.steps == self.own_end, {}
+
+
+@pytest.mark.filterwarnings("ignore:an episode of Ending-v0 was cut")
+@pytest.mark.parametrize(
+    ("own_end", "limit", "ending"),
+    [
+        (9, 20, "in 9 steps, the environment ended it (truncated)."),
+        (9, None, "in 9 steps, the environment ended it (truncated)."),
+        (None, 20, "in 20 steps, the time limit ended it."),
+        (None, None, "in 10000 steps, at which it was cut: nothing else ended it."),
+    ],
+)
+def test_who_cut_an_episode_is_said(own_end, limit, ending, monkeypatch):
+    gym.register("Ending-v0", Ending, max_episode_steps=limit)
+    monkeypatch.setitem(gym.registry, "Ending-v0", gym.registry.pop("Ending-v0"))  # and so it is gone afterwards
+    candidate, kwargs = Candidate(1, "", Path(), lambda obs: [0.0]), {"own_end": own_end}
+    measurement = measure(make("Ending-v0", **kwargs), candidate.policy, episodes=1, seed=0)
+    assert ending in report_text("Ending-v0", candidate, measurement, measurement, env_kwargs=kwargs)
 
 
 def test_the_episode_is_the_worst_of_those_measured():
