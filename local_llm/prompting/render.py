@@ -73,11 +73,7 @@ def render_prompt(env_id: str, **make_kwargs: Any) -> str:
             require_action_space(env.action_space)
         except ValueError as error:
             raise ValueError(f"{env_id} {error}") from None
-        facts = load_facts(env)
-        rollouts = None if facts else roll_out(env)
-        constants = ", ".join(f"{name} = {words}" for name, words in rollouts.constants.items()) if rollouts else ""
-        values = {**environment_values(env, rollouts), **facts_values(facts), "constants": constants or None}
-        return fill_file("camel.md", values)
+        return fill_file("camel.md", {**environment_values(env), **facts_values(load_facts(env))})
     finally:
         env.close()
 
@@ -132,9 +128,12 @@ def facts_values(facts: Facts | None) -> dict[str, Any]:
     }
 
 
-def environment_values(env: gym.Env, rollouts: Rollouts | None = None) -> dict[str, Any]:
-    """Returns the part of the values that comes from the environment itself, as far as it knows or was seen at play."""
-    facts, seen = load_facts(env), rollouts.ranges if rollouts else {}
+def environment_values(env: gym.Env) -> dict[str, Any]:
+    """Returns the part of the values that comes from the environment itself, as far as it knows or, without facts, plays."""
+    facts = load_facts(env)
+    rollouts = None if facts else roll_out(env)
+    seen = rollouts.ranges if rollouts else {}
+    constants = ", ".join(f"{name} = {words}" for name, words in rollouts.constants.items()) if rollouts else ""
     observations, actions = env.observation_space, env.action_space
     time_step = getattr(env.unwrapped, "dt", facts.time_step) if facts else control_step(env)
     made = made_with(env) if facts else env.spec.kwargs if env.spec else {}
@@ -147,6 +146,7 @@ def environment_values(env: gym.Env, rollouts: Rollouts | None = None) -> dict[s
         "time_step": f"{time_step:.3g}" if isinstance(time_step, float) else None,
         "episode_length": _episode_length(env, facts, rollouts),
         "grid": None if facts else grid_words(env),
+        "constants": constants or None,
         "arguments": arguments_words({name: value for name, value in made.items() if name not in OF_RENDERING}) or None,
         **dict.fromkeys(("observation_bounds", "action_shape", "action_bounds", "half_width", "n_actions", "first_action")),
         **dict.fromkeys(("discrete_answer", "discrete_return")),

@@ -6,6 +6,7 @@ import re
 import gymnasium as gym
 import numpy as np
 import pytest
+from conftest import Turns
 from corridor import CORRIDOR, FACTS, NAMES
 from scripted import GOOD, find, play
 
@@ -119,3 +120,35 @@ def test_other_environments_have_prompts(env_id):
     assert f"environment `{env_id}`" in prompt
     assert ("torso height" in prompt) == (env_id == "Hopper-v4")
     assert len(prompt) / 3 < 2000 + 6000
+
+
+class Leaving(Turns):
+    """Observes the step, which soon leaves the declared bounds."""
+
+    def _observe(self):
+        return np.array([self.t], np.float32)
+
+
+class DictLeaving(Leaving):
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.observation_space = gym.spaces.Dict(time=self.observation_space)
+
+    def _observe(self):
+        return {"time": super()._observe()}
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrap", "entry"),
+    [
+        (Leaving, lambda env: env, "Each entry of the observation lies in "),
+        (DictLeaving, gym.wrappers.FlattenObservation, "`obs[0:1]`: time, array of shape (1,), each entry in "),
+    ],
+)
+def test_bounds_that_observations_leave_are_no_facts(kind, wrap, entry, monkeypatch):
+    gym.register("Leaving-v0", kind, kwargs={"steps": 9}, disable_env_checker=True)
+    monkeypatch.setitem(gym.registry, "Leaving-v0", gym.registry.pop("Leaving-v0"))  # and so it is gone afterwards
+    prompt = Episodes(play("Leaving-v0", wrap=wrap), wrap(gym.make("Leaving-v0")), Settings(2, 2, 2000)).states_prompt()
+    said = "[0, 9] in episodes of random and of constant actions; the declared bounds, from 0 to 1, do not hold"
+    assert entry + said in prompt
+    assert "An episode lasts 9 steps: each of 5 that were played" in prompt
