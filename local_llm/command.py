@@ -1,6 +1,7 @@
 """Holds what the commands that ask a model share: options, what answers, the output folder, how they end."""
 
 import argparse
+import contextlib
 import datetime
 import importlib.metadata
 import json
@@ -179,14 +180,19 @@ def exit_status(name: str, run: Callable[[argparse.Namespace], object], args: ar
     return 0
 
 
-def stop_on_sigterm() -> None:
+@contextlib.contextmanager
+def stopped_by_sigterm() -> Iterator[None]:
     """Makes SIGTERM an exception, so that the model's and the training's processes end too; a second one changes nothing."""
 
     def stop(*_: Any) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         sys.exit(143)
 
-    signal.signal(signal.SIGTERM, stop)
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def how_to_go_on(args: argparse.Namespace) -> str:

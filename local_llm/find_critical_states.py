@@ -47,7 +47,7 @@ from local_llm.command import (
     exit_status,
     make_backend,
     recordings,
-    stop_on_sigterm,
+    stopped_by_sigterm,
     take_env_kwargs,
     take_sampling,
 )
@@ -181,5 +181,5 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    stop_on_sigterm()
-    sys.exit(main())
+    with stopped_by_sigterm():
+        sys.exit(main())

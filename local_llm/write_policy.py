@@ -41,7 +41,7 @@ from local_llm.command import (
     make_backend,
     recordings,
     save_text,
-    stop_on_sigterm,
+    stopped_by_sigterm,
     take_env_kwargs,
     take_sampling,
     use_in_training,
@@ -325,5 +325,5 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    stop_on_sigterm()
-    sys.exit(main())
+    with stopped_by_sigterm():
+        sys.exit(main())

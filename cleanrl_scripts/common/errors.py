@@ -12,10 +12,10 @@ class UserError(Exception):
 
 def run_script(main: Callable[[], int | None], name: str) -> None:
     """Runs a script's main; SIGTERM ends it as Ctrl-C does, and a UserError is one sentence on stderr."""
-    stop.listen()
-    try:
-        sys.exit(main())
-    except UserError as error:
-        sys.exit(f"{name}: error: {error}")
-    except KeyboardInterrupt:
-        sys.exit(130)
+    with stop.listening():
+        try:
+            sys.exit(main())
+        except UserError as error:
+            sys.exit(f"{name}: error: {error}")
+        except KeyboardInterrupt:
+            sys.exit(130)

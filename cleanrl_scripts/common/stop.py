@@ -1,8 +1,10 @@
 """Stop: Ctrl-C and SIGTERM end a script, also where the code that they interrupt swallows exceptions."""
 
+import contextlib
 import os
 import signal
 import sys
+from collections.abc import Iterator
 
 
 class Stop:
@@ -15,10 +17,16 @@ class Stop:
     def __init__(self):
         self.received = 0
 
-    def listen(self) -> None:
-        """Becomes the handler of both signals."""
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self.receive)
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[None]:
+        """Is the handler of both signals meanwhile; who runs a script in a process of their own gets theirs back."""
+        handlers = {number: signal.signal(number, self.receive) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+            self.received = 0
 
     def receive(self, number: int, _frame: object) -> None:
         if self.received == number:

@@ -94,10 +94,9 @@ def run(*arguments: str, code: int = 0, env: dict[str, str] | None = None) -> st
         done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False, timeout=300, env=env)
         ended, printed = done.returncode, done.stdout + done.stderr
     else:
-        printing, handler = io.StringIO(), signal.getsignal(signal.SIGTERM)
+        printing = io.StringIO()
         with redirect_stdout(printing), redirect_stderr(printing), pytest.raises(SystemExit) as leaving:
             run_script(lambda: compare.main(list(arguments)), "compare.py")
-        signal.signal(signal.SIGTERM, handler)
         said = leaving.value.code
         ended, printed = (said or 0, printing.getvalue()) if not isinstance(said, str) else (1, printing.getvalue() + said)
     assert ended == code, printed

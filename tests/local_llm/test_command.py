@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import signal
 import subprocess
 import sys
 
@@ -10,25 +11,32 @@ from conftest import ROOT
 
 from cleanrl_scripts import ppo_camel
 from llmwrappers.__main__ import COMMANDS
-from local_llm.command import use_in_python, use_in_training
+from local_llm.command import stopped_by_sigterm, use_in_python, use_in_training
 
 TWICE = """
 import os, signal, time
-from local_llm.command import stop_on_sigterm
+from local_llm.command import stopped_by_sigterm
 
-stop_on_sigterm()
-try:
-    os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(10)
-finally:
-    os.kill(os.getpid(), signal.SIGTERM)
-    print("cleaned up")
+with stopped_by_sigterm():
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(10)
+    finally:
+        os.kill(os.getpid(), signal.SIGTERM)
+        print("cleaned up")
 """
 
 
 def test_a_second_sigterm_leaves_the_first_its_time_to_clean_up():
     ended = subprocess.run([sys.executable, "-c", TWICE], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout, ended.stderr) == (143, "cleaned up\n", "")
+
+
+def test_a_command_that_has_ended_leaves_the_process_as_it_was():
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit), stopped_by_sigterm():
+        signal.raise_signal(signal.SIGTERM)
+    assert signal.getsignal(signal.SIGTERM) == before
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,9 @@ import sys
 import pytest
 from conftest import ROOT
 
+from cleanrl_scripts.common.errors import run_script
+from cleanrl_scripts.common.stop import stop
+
 # Steps that drop whatever is raised in them; after `hang` steps one never returns.
 ENVIRONMENT = """
 import time
@@ -93,3 +96,13 @@ def test_a_second_signal_ends_a_step_that_never_returns(start, number):
     process.send_signal(number)
     process.communicate(timeout=60)
     assert process.returncode == 128 + number
+
+
+def test_a_script_that_has_ended_leaves_the_process_as_it_was():
+    numbers = signal.SIGINT, signal.SIGTERM
+    before = [signal.getsignal(number) for number in numbers]
+    with pytest.raises(SystemExit) as leaving:
+        run_script(lambda: signal.raise_signal(signal.SIGTERM), "script.py")
+    assert leaving.value.code == 143
+    assert [signal.getsignal(number) for number in numbers] == before
+    stop.check()
