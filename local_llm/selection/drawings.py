@@ -47,9 +47,9 @@ def films(env_id: str, candidates: list[Candidate], choice: Choice) -> str:
         measured = choice.measurements.get(candidate.number)
         if candidate.policy is not None and measured and not measured.faults:
             try:
-                filmed[candidate.number] = film(env_id, candidate.policy, measured.steps[0], choice.seed, choice.env_kwargs)
-                if candidate.number == choice.best:
-                    moving = _moving(*moving_film(env_id, candidate.policy, choice.seed, choice.env_kwargs))
+                is_best, episode = candidate.number == choice.best, (measured.steps[0], choice.seed, choice.env_kwargs)
+                filmed[candidate.number], beginning, pause = film(env_id, candidate.policy, *episode, moving=is_best)
+                moving = _moving(beginning, pause) if is_best else moving
             except Exception as error:
                 problem = f"{type(error).__name__}: {error}"
                 break
@@ -87,35 +87,35 @@ def _moving(frames: list[np.ndarray], milliseconds: int) -> str:
 
 
 def film(
-    env_id: str, policy: PriorPolicy, steps: int, seed: int, env_kwargs: dict[str, Any] | None = None
-) -> list[tuple[str, np.ndarray]]:
-    """Plays an episode of so many steps, and returns frames spread over it, each with a caption.
+    env_id: str,
+    policy: PriorPolicy,
+    steps: int,
+    seed: int,
+    env_kwargs: dict[str, Any] | None = None,
+    moving: bool = False,
+) -> tuple[list[tuple[str, np.ndarray]], list[np.ndarray], int]:
+    """Plays an episode of so many steps.
+
+    Returns frames spread over it, each with a caption; if ``moving``, the frames of its beginning; and for how many
+    milliseconds each of these is shown.
 
     Raises:
         Exception: whatever the environment raises where it cannot be rendered
     """
-    wanted = set(np.linspace(1, steps, min(FRAMES, steps)).round().astype(int).tolist())
-    with closing(make_rendering(env_id, **(env_kwargs or {}))) as env:
-        return list(_frames(env, policy, seed, wanted))
-
-
-def moving_film(
-    env_id: str, policy: PriorPolicy, seed: int, env_kwargs: dict[str, Any] | None = None
-) -> tuple[list[np.ndarray], int]:
-    """Plays the beginning of an episode, and returns its frames and for how many milliseconds each is shown.
-
-    Raises:
-        Exception: whatever the environment raises where it cannot be rendered
-    """
+    strip = np.linspace(1, steps, min(FRAMES, steps)).round().astype(int).tolist()
     with closing(make_rendering(env_id, **(env_kwargs or {}))) as env:
         steps_a_second = env.metadata.get("render_fps") or MOVING_FPS
         every = max(1, round(steps_a_second / MOVING_FPS))
-        wanted = range(1, MOVING_FRAMES * every, every)
-        return [frame for _, frame in _frames(env, policy, seed, wanted)], min(1000, round(1000 * every / steps_a_second))
+        beginning = range(1, steps + 1, every)[:MOVING_FRAMES] if moving else ()
+        frames = dict(_frames(env, policy, seed, {*strip, *beginning}))
+    milliseconds = min(1000, round(1000 * every / steps_a_second))
+    return [frames[t] for t in strip if t in frames], [frames[t][1] for t in beginning if t in frames], milliseconds
 
 
-def _frames(env: gym.Env, policy: PriorPolicy, seed: int, wanted: Collection[int]) -> Iterator[tuple[str, np.ndarray]]:
-    """Plays an episode as far as the last of the wanted steps, and yields their captions and images."""
+def _frames(
+    env: gym.Env, policy: PriorPolicy, seed: int, wanted: Collection[int]
+) -> Iterator[tuple[int, tuple[str, np.ndarray]]]:
+    """Plays an episode as far as the last of the wanted steps, and yields each of these with its caption and image."""
     for t, step in enumerate(play(env, policy, seed), start=1):
         if t in wanted:
             frame = env.render()
@@ -123,7 +123,7 @@ def _frames(env: gym.Env, policy: PriorPolicy, seed: int, wanted: Collection[int
                 raise TypeError(f"render() returned {type(frame).__name__} instead of an image")
             position = step.next_info.get("x_position")
             at = "" if position is None else f" at {fixed_text(float(position), 1)} m"
-            yield f"step {_number(t)}{at}", frame
+            yield t, (f"step {_number(t)}{at}", frame)
         if t == max(wanted):
             return
 

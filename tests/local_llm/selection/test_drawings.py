@@ -6,7 +6,7 @@ import zlib
 import numpy as np
 import pytest
 
-from local_llm.selection.drawings import MOVING_FRAMES, animated_png, film, moving_film, png, shrink, ticks
+from local_llm.selection.drawings import MOVING_FRAMES, animated_png, film, png, shrink, ticks
 
 
 def decode(data: bytes) -> np.ndarray:
@@ -39,9 +39,8 @@ class TestImages:
 
     def test_a_film_moves_as_fast_as_its_environment(self):
         """Pendulum renders 30 steps a second: of the first 142, each third is shown for a tenth of a second."""
-        frames, milliseconds = moving_film("Pendulum-v1", lambda obs: [2.0], seed=0)
+        stills, frames, milliseconds = film("Pendulum-v1", lambda obs: [2.0], steps=200, seed=0, moving=True)
         assert (len(frames), milliseconds) == (MOVING_FRAMES, 100)
-        stills = film("Pendulum-v1", lambda obs: [2.0], steps=1, seed=0)
         np.testing.assert_array_equal(frames[0], stills[0][1])
         assert any((frame != frames[0]).any() for frame in frames)
 
@@ -55,9 +54,10 @@ class TestImages:
         np.testing.assert_array_equal(shrink(image, height=160), image)
 
     def test_frames_are_spread_over_the_episode(self):
-        captions = [caption for caption, _ in film("Pendulum-v1", lambda obs: [0.0], steps=200, seed=0)]
+        captions = [caption for caption, _ in film("Pendulum-v1", lambda obs: [0.0], steps=200, seed=0)[0]]
         assert captions == [f"step {t}" for t in (1, 29, 58, 86, 115, 143, 172, 200)]
-        assert len(film("Pendulum-v1", lambda obs: [0.0], steps=3, seed=0)) == 3
+        strip, beginning, _ = film("Pendulum-v1", lambda obs: [0.0], steps=3, seed=0)
+        assert (len(strip), len(beginning)) == (3, 0)
 
 
 @pytest.mark.parametrize(("low", "high"), [(-1600.0, -120.0), (0.0, 1.0), (-0.003, 0.02), (3.0, 3.0), (0.0, 0.0), (-5, 1e6)])

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from test_drawings import decode
 
+from llmwrappers.priors.measurement import play
 from local_llm.selection import drawings
 from local_llm.selection.choose import RULES, Candidate, Choice, Refused, choose_candidate
 from local_llm.selection.code_blocks import SCRIPT, SCRIPT_SOURCE
@@ -177,6 +178,10 @@ class TestPage:
         assert html.count("<svg viewBox") == 2
 
     def test_film_strips_or_why_there_are_none(self, html, trained, tmp_path, monkeypatch):
+        episodes = []
+        monkeypatch.setattr(drawings, "play", lambda *episode: episodes.append(episode) or play(*episode))
+        write_report(tmp_path / "report.html", "Pendulum-v1", "", *trained)
+        assert len(episodes) == 2  # one of each candidate, also of the one that is shown in motion
         strips = "".join(re.findall(r'<div class="strip">.*?</figure>', html))
         assert strips.count("data:image/png;base64,") == 16
         assert "step 1</div>" in html
@@ -184,7 +189,7 @@ class TestPage:
         frame = re.findall(r"data:image/png;base64,([^\"]+)", strips)[0]
         assert decode(base64.b64decode(frame)).std() > 5
 
-        def no_renderer(*_):
+        def no_renderer(*_, **__):
             raise RuntimeError(f"no display {EVIL}")
 
         monkeypatch.setattr(drawings, "film", no_renderer)
