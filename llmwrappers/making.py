@@ -233,7 +233,9 @@ rounded: lambda action: np.rint(action).astype(np.int64)
         way_out = "Discrete(n), which numbers the actions to choose among"
         if counts and math.prod(counts) <= MOST_COMBINATIONS:
             number = f"Discrete({math.prod(counts)}), which numbers the combinations"
-            way_out = f"{number}: lambda i: np.array(np.unravel_index(i, {counts}))"
+            dtype = "" if space.dtype == np.int64 else f", np.{space.dtype}"
+            shape = f".reshape{space.shape}" if len(space.shape or ()) > 1 else ""
+            way_out = f"{number}: lambda i: np.array(np.unravel_index(i, {counts}){dtype}){shape}"
         elif isinstance(space, Tuple | Dict):
             way_out += ", or a Box of floats that holds the parts one after the other"
     return f"register the environment with gymnasium.wrappers.TransformAction and {way_out}"

@@ -78,7 +78,16 @@ class TestWithoutText:
     ("space", "way_out"),
     [
         (MultiDiscrete([3, 2]), "Discrete(6), which numbers the combinations: lambda i: np.array(np.unravel_index(i, (3, 2)))"),
-        (MultiBinary(3), "Discrete(8), which numbers the combinations: lambda i: np.array(np.unravel_index(i, (2, 2, 2)))"),
+        (
+            MultiDiscrete([[2, 2], [2, 3]], np.int8),
+            "Discrete(24), which numbers the combinations: "
+            "lambda i: np.array(np.unravel_index(i, (2, 2, 2, 3)), np.int8).reshape(2, 2)",
+        ),
+        (
+            MultiBinary(3),
+            "Discrete(8), which numbers the combinations: lambda i: np.array(np.unravel_index(i, (2, 2, 2)), np.int8)",
+        ),
+        (MultiBinary((1, 3)), "combinations: lambda i: np.array(np.unravel_index(i, (2, 2, 2)), np.int8).reshape(1, 3)"),
         (MultiBinary(80), "Discrete(n), which numbers the actions to choose among"),
         (MultiDiscrete([3], start=[1]), "Discrete(n), which numbers the actions to choose among"),
         (

@@ -8,6 +8,7 @@ from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from llmwrappers.action_masks.intervals import center_and_half_width, interval_around, scale
+from llmwrappers.making import transformed_actions
 from llmwrappers.priors.contract import native_action
 
 Interval = tuple[NDArray, NDArray]
@@ -35,7 +36,7 @@ class BoxMask:
 
     def __init__(self, space: Box, mapping: str):
         if not np.issubdtype(space.dtype, np.floating):
-            raise TypeError(f"LLMActionMask needs a Box action space of floats, got {space}")
+            raise TypeError(f"LLMActionMask needs a Box action space of floats, got {space}; {transformed_actions(space)}")
         with np.errstate(over="ignore", invalid="ignore"):
             if not np.isfinite(space.high - space.low).all():
                 raise ValueError(

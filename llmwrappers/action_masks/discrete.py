@@ -7,11 +7,15 @@ import numpy as np
 from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
 
+from llmwrappers.making import transformed_actions
 from llmwrappers.priors.contract import allowed_actions
 
 
 class DiscreteMask:
     """Keeps the mask (n,) of the next action, and replaces an action that it does not allow.
+
+    Raises:
+        TypeError: a space that is not Discrete
 
     Example:
         >>> mask, info = DiscreteMask(Discrete(4)), {}
@@ -21,7 +25,9 @@ class DiscreteMask:
         (3, 3, [1, 0, 0, 1])
     """
 
-    def __init__(self, space: Discrete):
+    def __init__(self, space: Any):
+        if not isinstance(space, Discrete):
+            raise TypeError(f"LLMActionMask serves Box and Discrete action spaces, got {space}; {transformed_actions(space)}")
         self.space = space
         self.no_action = np.array(0)  # what ``info["executed_action"]`` holds at reset
         self.mask, self.is_active = np.ones(space.n, dtype=np.int8), False

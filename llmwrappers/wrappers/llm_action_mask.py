@@ -7,7 +7,7 @@ from typing import Any, Literal
 import gymnasium as gym
 import numpy as np
 from gymnasium.error import InvalidBound, InvalidProbability
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box
 from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
@@ -104,8 +104,6 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         space = env.action_space
         if mapping not in ("rescale", "clip"):
             raise ValueError(f"mapping must be 'rescale' or 'clip', got {mapping!r}")
-        if not isinstance(space, Box | Discrete):
-            raise TypeError(f"LLMActionMask serves Box and Discrete action spaces, got {space}")
         self._next = BoxMask(space, mapping) if isinstance(space, Box) else DiscreteMask(space)
         self._gate = Gate(gate)
         if env.has_wrapper_attr("native_action_space"):

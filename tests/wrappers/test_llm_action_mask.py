@@ -1,6 +1,7 @@
 """LLMActionMask, seen from outside, from the environment below it and from the prior."""
 
 import pickle
+import re
 
 import ale_py
 import gymnasium as gym
@@ -8,10 +9,10 @@ import numpy as np
 import pytest
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import InvalidBound, InvalidProbability
-from gymnasium.spaces import Box, Discrete, MultiBinary
+from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 from gymnasium.spaces import Dict as DictSpace
 from gymnasium.utils.env_checker import data_equivalence
-from gymnasium.wrappers import RescaleAction, TransformObservation
+from gymnasium.wrappers import RescaleAction, TransformAction, TransformObservation
 
 from llmwrappers import EpsilonMaskSchedule, LLMActionMask, interval_around, to_native
 
@@ -991,13 +992,24 @@ class TestConstructor:
         [
             (Box(-np.inf, np.inf, (2,)), ValueError, r"action space with finite bounds, got Box\(-inf, inf"),
             (Box(0.0, np.inf, (2,)), ValueError, r"action space with finite bounds, got Box\(0.0, inf"),
-            (Box(0, 255, (2,), np.uint8), TypeError, r"action space of floats, got Box\(0, 255"),
-            (MultiBinary(3), TypeError, r"Box and Discrete action spaces, got MultiBinary\(3\)"),
+            (Box(0, 255, (2,), np.uint8), TypeError, r"Box action space of floats, got Box\(0, 255.*TransformAction and a Box"),
+            (MultiBinary(3), TypeError, r"Discrete action spaces, got MultiBinary\(3\); .*TransformAction and Discrete\(8\)"),
         ],
     )
     def test_spaces_it_cannot_serve(self, space, error, message):
         with pytest.raises(error, match=message):
             LLMActionMask(Recorder(space), Prior(np.zeros(2)))
+
+    @pytest.mark.parametrize("space", [MultiBinary(3), MultiDiscrete([2, 3])])
+    def test_the_way_out_of_a_space_works_as_it_stands(self, space):
+        with pytest.raises(TypeError) as error:
+            LLMActionMask(Recorder(space), Prior(4))
+        n, function = re.search(r"Discrete\((\d+)\), .*: (lambda .*)", str(error.value)).groups()
+        transformed = TransformAction(Recorder(space), eval(function, {"np": np}), Discrete(int(n)))
+        masked = LLMActionMask(transformed, Prior(4))
+        masked.reset(seed=0)
+        assert masked.step(1)[-1]["executed_action"] == 4
+        assert masked.unwrapped.received[0] in space
 
     def test_the_limits_are_allowed(self):
         for arguments in ({"radius": 2}, {"radius": 1e-9}, {"mask_epsilon": 0}, {"mask_epsilon": 1}):
