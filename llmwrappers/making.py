@@ -7,6 +7,7 @@ import importlib.metadata
 import json
 import math
 import os
+import pkgutil
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
@@ -53,15 +54,20 @@ def env_kwargs_of(text: str) -> dict[str, Any]:
 
 def way_out(error: Exception, rendering: bool = False) -> str:
     """Returns what to say after an environment could not be made, or not rendered, by what was raised."""
-    if isinstance(error, TypeError):  # an argument that it does not take
-        return ""
-    if isinstance(error, gym.error.DependencyNotInstalled) and "box2d" in str(error).lower():
+    said = str(error)
+    if isinstance(error, TypeError):  # an argument that it does not take, or misses
+        is_missing = "required positional argument" in said
+        return " (--env-kwargs gives it; if it is no JSON, register an environment of your own with it)" if is_missing else ""
+    if "NumPy 2.0" in said:
+        return " (its package is for NumPy 1: pip install 'numpy<2')"
+    if isinstance(error, gym.error.DependencyNotInstalled) and "box2d" in said.lower():
         return ' (pip install "llmwrappers[environments]")'
     if rendering and "mujoco" in sys.modules:
         gl = os.environ.get("MUJOCO_GL", "its default")
         return f" (MuJoCo renders by MUJOCO_GL={gl}; without a display set MUJOCO_GL=egl, which needs libegl1, or osmesa)"
     if "mujoco" not in sys.modules:
-        return ""
+        is_of_display = "display" in f"{type(error).__name__} {said}".lower() and not has_display()
+        return " (it needs a display: put xvfb-run -a before the command)" if is_of_display else ""
     version = importlib.metadata.version("mujoco")
     major, minor = map(int, version.split(".")[:2])
     if (major, minor) < NEW_MUJOCO:
@@ -109,8 +115,9 @@ def import_module_of(env_id: str) -> None:
     try:
         if module:
             importlib.import_module(module)
-    except ImportError as error:
-        raise gym.error.UnregisteredEnv(f"{module} cannot be imported, which is to register {name}: {error}") from None
+    except Exception as error:  # importing pyglet without a display raises one of its own
+        cause = f"{error}" if isinstance(error, ImportError) else f"{type(error).__name__}: {error}{way_out(error)}"
+        raise gym.error.UnregisteredEnv(f"{module} cannot be imported, which is to register {name}: {cause}") from None
     with contextlib.suppress(gym.error.Error):
         gym.spec(name)  # without a version, it is the newest
         return
@@ -119,9 +126,31 @@ def import_module_of(env_id: str) -> None:
     if prefix and not module:
         package, extra = PACKAGES[prefix]
         hint = f'; {package} registers such ids: {package}:{name} (pip install "llmwrappers[{extra}]")'
-    elif not (hint or module):
-        hint = f"; one that a package registers is named with it: module:{name}"
+    elif not hint:
+        hint = registered_by(module, name) if module else f"; one that a package registers is named with it: module:{name}"
     raise gym.error.UnregisteredEnv(f"no environment is called {name}{hint}")
+
+
+def registered_by(module: str, name: str) -> str:
+    """Returns what an imported module registers where it does not register ``name``; and, if that is nothing, what may.
+
+    Example:
+        >>> print(registered_by("gymnasium", "Nowhere-v0"))
+        ; gymnasium registers CartPole-v0, CartPole-v1, MountainCar-v0 and others
+    """
+    package = module.partition(".")[0]
+    ids = [spec.id for spec in gym.registry.values() if _package_of(spec.entry_point) == package]
+    if ids:
+        return f"; {module} registers {', '.join(ids[:3])}{' and others' if len(ids) > 3 else ''}"
+    inside = [part.name for part in pkgutil.iter_modules(getattr(sys.modules[module], "__path__", []))]
+    likely = [f"{module}.{part}:{name}" for part in inside if "env" in part.lower()]
+    instead = f"name the module in it that does ({' or '.join(likely)}), or " if likely else ""
+    return f"; importing {module} registers nothing: {instead}write a file that registers it, and name that file's module"
+
+
+def _package_of(entry_point: Any) -> str:
+    where = entry_point if isinstance(entry_point, str) else getattr(entry_point, "__module__", "")
+    return where.partition(":")[0].partition(".")[0]
 
 
 def has_display() -> bool:
@@ -170,6 +199,24 @@ def accept_older_versions() -> None:
     warnings.filterwarnings("ignore", message=".*is out of date", category=DeprecationWarning)
 
 
+def made(env_id: str, **make_kwargs) -> gym.Env:
+    """Makes an environment as Gymnasium does.
+
+    Raises:
+        gymnasium.error.Error: the environment does not exist, cannot be made, or a package that it needs is missing
+        TypeError: it does not take these arguments, or misses some
+    """
+    import_module_of(env_id)
+    try:
+        return gym.make(env_id, **make_kwargs)
+    except (gym.error.Error, ImportError):
+        raise
+    except TypeError as error:
+        raise TypeError(f"{error}{way_out(error)}") from error
+    except Exception as error:
+        raise gym.error.Error(f"{env_id} cannot be made: {type(error).__name__}: {error}{way_out(error)}") from error
+
+
 def make(env_id: str, **make_kwargs) -> gym.Env:
     """Makes an environment that can be measured: ``without_text``, its episodes ``bounded``.
 
@@ -180,14 +227,7 @@ def make(env_id: str, **make_kwargs) -> gym.Env:
     """
     with warnings.catch_warnings():
         accept_older_versions()
-        import_module_of(env_id)
-        try:
-            env = gym.make(env_id, **make_kwargs)
-        except (gym.error.Error, ImportError, TypeError):  # TypeError: it does not take these arguments
-            raise
-        except Exception as error:
-            raise gym.error.Error(f"{env_id} cannot be made: {type(error).__name__}: {error}{way_out(error)}") from error
-    env = bounded(without_text(env))
+        env = bounded(without_text(made(env_id, **make_kwargs)))
     require_action_space(env.action_space)
     return env
 

@@ -44,6 +44,57 @@ def test_what_a_new_mujoco_breaks_names_the_version_that_runs_it(monkeypatch):
     assert "pip" not in str(error.value)
 
 
+def test_what_is_for_an_older_numpy_names_the_version_that_runs_it():
+    gym.register("llmwrappers-tests/OfNumpy-v0", entry_point=lambda: np.float_)  # noqa: NPY201
+    with pytest.raises(gym.error.Error, match=r"`np.float_` was removed in the NumPy 2.0 release.*pip install 'numpy<2'"):
+        make("llmwrappers-tests/OfNumpy-v0")
+
+
+def test_an_argument_that_is_missing_names_the_two_ways_to_give_it():
+    gym.register("llmwrappers-tests/OfPrices-v0", entry_point=lambda prices: None)
+    with pytest.raises(TypeError, match=r"missing 1 required positional argument: 'prices'.*--env-kwargs.*of your own with it"):
+        make("llmwrappers-tests/OfPrices-v0")
+    with pytest.raises(TypeError) as error:
+        make("CartPole-v1", prices=3)
+    assert "--env-kwargs" not in str(error.value)
+
+
+class TestAModuleThatIsToRegister:
+    @pytest.fixture(autouse=True)
+    def _here(self, tmp_path, monkeypatch):
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.delenv("DISPLAY", raising=False)
+        monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+        self.folder = tmp_path
+
+    def test_whatever_its_import_raises_is_said(self, monkeypatch):
+        raising = "class NoSuchDisplay(Exception): pass\nraise NoSuchDisplay(':0')"
+        (self.folder / "of_a_window.py").write_text(raising)
+        monkeypatch.delitem(sys.modules, "mujoco", raising=False)
+        with pytest.raises(gym.error.UnregisteredEnv, match="cannot be imported.*: NoSuchDisplay: :0 .*xvfb-run -a"):
+            make("of_a_window:Window-v0")
+
+    def test_one_that_registers_nothing_points_at_what_may(self):
+        (self.folder / "robots" / "gym_envs").mkdir(parents=True)
+        for path in ("robots/__init__.py", "robots/plans.py", "robots/gym_envs/__init__.py", "silent.py"):
+            (self.folder / path).touch()
+        with pytest.raises(gym.error.UnregisteredEnv) as error:
+            make("robots:Arm-v0")
+        assert str(error.value) == (
+            "no environment is called Arm-v0; importing robots registers nothing: name the module in it that does "
+            "(robots.gym_envs:Arm-v0), or write a file that registers it, and name that file's module"
+        )
+        with pytest.raises(gym.error.UnregisteredEnv, match="importing silent registers nothing: write a file that"):
+            make("silent:Arm-v0")
+
+    def test_one_that_registers_others_names_them(self):
+        (self.folder / "arms.py").write_text("import gymnasium\ngymnasium.register('ArmInsertion-v0', entry_point='arms:make')")
+        with pytest.raises(
+            gym.error.UnregisteredEnv, match="no environment is called PegInTheHole-v0; arms registers ArmInsertion-v0$"
+        ):
+            make("arms:PegInTheHole-v0")
+
+
 class Told(gym.Env):
     """An environment that says in words what is to be done, as MiniGrid's do."""
 

@@ -26,7 +26,7 @@ from gymnasium.spaces import Box, Discrete
 
 from llmwrappers.containment.lint import MODULES
 from llmwrappers.containment.policy import SLOWEST_CALL
-from llmwrappers.making import OF_RENDERING, accept_older_versions, made_with, require_action_space, without_text
+from llmwrappers.making import OF_RENDERING, accept_older_versions, made, made_with, require_action_space, without_text
 from local_llm.command import add_env_options, take_env_kwargs
 from local_llm.prompting.documentation import documentation
 from local_llm.prompting.environment_facts import action_names, control_step, grid_words, model_xml, step_limit
@@ -65,7 +65,7 @@ def render_prompt(env_id: str, **make_kwargs: Any) -> str:
     try:
         if module:
             importlib.import_module(module)
-        env = without_text(gym.make(env_id, disable_env_checker=True, **make_kwargs))
+        env = without_text(made(env_id, disable_env_checker=True, **make_kwargs))
     except ImportError as error:
         raise DependencyNotInstalled(f"{env_id} needs a package that is not installed as it should be: {error}") from error
     try:

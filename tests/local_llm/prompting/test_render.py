@@ -280,8 +280,8 @@ def test_several_files_may_serve_an_environment_that_its_arguments_change(facts_
     assert "It must swing the pendulum up" in render_prompt("Pendulum-v1")
 
 
-def test_an_unknown_environment_raises_gymnasiums_own_error():
-    with pytest.raises(gym.error.NameNotFound, match="NoSuchEnvironment"):
+def test_an_unknown_environment_is_refused_as_everywhere():
+    with pytest.raises(gym.error.UnregisteredEnv, match=r"no environment is called NoSuchEnvironment-v0; .* module:"):
         render_prompt("NoSuchEnvironment-v0")
 
 
@@ -290,8 +290,19 @@ def test_a_package_that_is_missing_is_named(facts_folder):
     path.write_text('module = "no_such_package"\n' + path.read_text())
     with pytest.raises(gym.error.DependencyNotInstalled, match=r"Pendulum-v1 needs a package.*no_such_package"):
         render_prompt("Pendulum-v1")
-    with pytest.raises(gym.error.DependencyNotInstalled, match="no_such_module"):
+    with pytest.raises(gym.error.UnregisteredEnv, match="no_such_module cannot be imported, which is to register CartPole-v1"):
         render_prompt("no_such_module:CartPole-v1")
+
+
+def test_an_environment_that_cannot_be_made_is_one_line(capsys):
+    def broken():
+        raise RuntimeError("no simulator")
+
+    gym.register("llmwrappers-tests/Unmade-v0", entry_point=broken)
+    assert main(["--env-id", "llmwrappers-tests/Unmade-v0"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert re.fullmatch(r".*Error: llmwrappers-tests/Unmade-v0 cannot be made: RuntimeError: no simulator.*\n", err)
 
 
 def test_an_action_space_that_no_mask_serves_is_refused():
@@ -329,7 +340,7 @@ def test_the_command_prints_a_prompt_or_one_line(capsys):
     assert main(["--env-id", "NoSuchEnvironment-v0"]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert re.fullmatch(r"llmwrappers prompt: NameNotFound: .*\n", err)
+    assert re.fullmatch(r"llmwrappers prompt: UnregisteredEnv: .*\n", err)
     with pytest.raises(SystemExit, match="2"):
         main([])
 
