@@ -62,7 +62,7 @@ def way_out(error: Exception, rendering: bool = False) -> str:
         return " (its package is for NumPy 1: pip install 'numpy<2')"
     if isinstance(error, gym.error.DependencyNotInstalled) and "box2d" in said.lower():
         return ' (pip install "llmwrappers[environments]")'
-    if rendering and "mujoco" in sys.modules:
+    if "mujoco" in sys.modules and (rendering or "OpenGL" in said):  # some render what they observe
         gl = os.environ.get("MUJOCO_GL", "its default")
         return f" (MuJoCo renders by MUJOCO_GL={gl}; without a display set MUJOCO_GL=egl, which needs libegl1, or osmesa)"
     if "mujoco" not in sys.modules:

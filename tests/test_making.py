@@ -59,6 +59,16 @@ def test_an_argument_that_is_missing_names_the_two_ways_to_give_it():
     assert "--env-kwargs" not in str(error.value)
 
 
+def test_one_that_observes_by_rendering_names_how_mujoco_renders(monkeypatch):
+    def broken():
+        raise RuntimeError("an OpenGL platform library has not been loaded into this process")
+
+    gym.register("llmwrappers-tests/OfPixels-v0", entry_point=broken)
+    monkeypatch.setitem(sys.modules, "mujoco", object())
+    with pytest.raises(gym.error.Error, match=r"OpenGL.*without a display set MUJOCO_GL=egl"):
+        make("llmwrappers-tests/OfPixels-v0")
+
+
 class TestAModuleThatIsToRegister:
     @pytest.fixture(autouse=True)
     def _here(self, tmp_path, monkeypatch):

@@ -1,7 +1,8 @@
 """What a prompt shows of an environment's documentation, and of its source where the documentation leaves it to that.
 
 It is the docstring of the environment's class. Where that does not speak of both observations and actions, the source of the
-class and of its bases follows, without Gymnasium's own bases and without what renders.
+class and of its bases follows, without Gymnasium's own bases and without what renders; then that of the objects of its package
+which it holds.
 """
 
 import ast
@@ -31,6 +32,7 @@ PLAIN = (wrappers.OrderEnforcing, wrappers.PassiveEnvChecker, wrappers.TimeLimit
 OF_GYMNASIUM = ("gymnasium.core", "gymnasium.utils", "gymnasium.envs.mujoco.mujoco_env", "gymnasium.experimental")
 # Of source code: the longest of a single environment that was met, and some six thousand tokens.
 MOST_CHARACTERS = 24_000
+CUT = "\n# The rest is too long to be shown."
 
 
 def documentation(env: gym.Env, left_out: list[str], with_source: bool = True) -> str:
@@ -61,7 +63,7 @@ def _words(env: gym.Env, left_out: list[str], with_source: bool) -> str:
     docstrings = [_docstring(type(layer), name if layer is env.unwrapped else None) for layer in layers]
     text = "\n\n".join(_without_sections(docstring, left_out) for docstring in docstrings if docstring)
     speaks = all(re.search(rf"\b{word}", text, re.IGNORECASE) for word in ("obs", "action"))
-    source = "" if speaks or not with_source else _listing([kind for layer in layers for kind in _classes(type(layer))], text)
+    source = "" if speaks or not with_source else _source_of(layers, text)
     if with_source and not (text or source):
         warnings.warn(
             f"{name} has neither documentation nor source that can be read, so the prompt says no more than its spaces; "
@@ -105,6 +107,23 @@ def _without_sections(text: str, left_out: list[str]) -> str:
     return "".join(section for section in sections if section.partition("\n")[0].strip() not in headings)
 
 
+def _source_of(layers: list[Any], documented: str) -> str:
+    """Returns the source of environments, and of what they hold of their own package, as far as there is room."""
+    classes = [kind for layer in layers for kind in _classes(type(layer))]
+    listing = _listing(classes, documented)
+    packages = [_package(type(layer)) for layer in layers]
+    for kind in {type(value): None for layer in layers for value in vars(layer).values()}:
+        if kind not in classes and _package(kind) in packages:
+            longer = _listing([*classes, kind], documented)
+            if not longer.endswith(CUT):
+                classes, listing = [*classes, kind], longer
+    return listing
+
+
+def _package(kind: type) -> str:
+    return kind.__module__.partition(".")[0]
+
+
 def _listing(classes: list[type], documented: str) -> str:
     """Returns the source of classes, as far as it can be read, and what it uses of their modules: numbers, data, functions.
 
@@ -132,7 +151,7 @@ def _listing(classes: list[type], documented: str) -> str:
     used = [f"{name} = {value}" for name, value in numbers.items() if re.search(rf"\b{name}\b", code)]
     listing = "\n\n".join(["\n".join(used), *named, code]).strip()
     if len(listing) > MOST_CHARACTERS:
-        listing = listing[:MOST_CHARACTERS].rpartition("\n")[0] + "\n# The rest is too long to be shown."
+        listing = listing[:MOST_CHARACTERS].rpartition("\n")[0] + CUT
     return listing
 
 

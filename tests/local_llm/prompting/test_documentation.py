@@ -124,6 +124,39 @@ def test_the_source_comes_with_the_enumerations_and_dataclasses_that_it_names():
     assert "nused" not in text
 
 
+class Game:
+    def play(self, action):
+        return paid(action)
+
+
+class Crowd:
+    def cheer(self):
+        return "a long, long, long shout"
+
+
+class Playing(OneStep):
+    """A game."""
+
+    def __init__(self):
+        super().__init__()
+        self.game, self.crowd = Game(), Crowd()
+
+    def reward(self, action):
+        return self.game.play(action)
+
+
+def test_the_source_of_what_an_environment_holds_follows_as_far_as_there_is_room(monkeypatch):
+    text = documentation(Playing(), [])
+    assert "class OneStep(gym.Env):" in text
+    assert "\n\nclass Game:\n    def play(self, action):\n        return paid(action)\n\nclass Crowd:\n" in text
+    assert "def paid(action):" in text
+    monkeypatch.setattr("local_llm.prompting.documentation.MOST_CHARACTERS", len(text) - 100)
+    text = documentation(Playing(), [])
+    assert "class Game:" in text
+    assert "class Crowd:" not in text
+    assert "too long" not in text
+
+
 def test_the_source_leaves_out_what_renders(monkeypatch):
     monkeypatch.setattr(Explained, "__doc__", None)
     text = documentation(Silent(), [])
