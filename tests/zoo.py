@@ -113,11 +113,8 @@ ZOO = [
     Animal("gl-gym", "gl_gym:gl_gym/GreenLightTomato-v0"),
     Animal("gym-xarm", "gym_xarm:gym_xarm/XarmLift-v0"),
     Animal("miniworld", "miniworld:MiniWorld-Hallway-v0", refused="xvfb-run -a"),
-    Animal("bluesky-gym", "strangers:Descent-v0"),
     Animal("gym-trading-env", "gym_trading_env:TradingEnv", refused="register an environment of your own with it"),
     Animal("gym-trading-env", "strangers:Trading-v0"),
-    Animal("simglucose", "strangers:Glucose-v0"),
-    Animal("Grid2Op", "strangers:PowerGrid-v0"),
 ]
 
 
