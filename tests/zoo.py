@@ -30,8 +30,6 @@ from llmwrappers import LLMActionMask
 from llmwrappers.making import make, render_without_display
 from local_llm.prompting.render import render_prompt
 
-render_without_display()  # gym-aloha and gym-hil render what they observe
-
 LONGEST_CELL = 80
 TRAINING = {
     "prior": "random", "total-timesteps": 2000, "clone-steps": 500, "num-steps": 250, "num-minibatches": 5,
@@ -153,6 +151,7 @@ def train(animal: Animal, folder: Path) -> str:
 
 def visit(animal: Animal, folder: Path) -> str:
     """Trains, renders and wraps; returns the sentence with which training was refused, or ""."""
+    render_without_display()  # gym-hil renders before it plays; not at import, for every collection of the tests imports this
     said = train(animal, folder)
     try:
         prompt = render_prompt(animal.env_id, **animal.env_kwargs)
