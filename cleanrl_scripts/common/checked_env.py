@@ -37,6 +37,7 @@ class CheckedEnv(gym.Wrapper):
         except ValueError as error:
             raise UserError(f"--env-id {self.env_id}: {error}") from None
         self.check(observation, reward)
+        info.pop("episode", None)  # its own RecordEpisodeStatistics', beside which the script's raises
         return observation, reward, terminated, truncated, info
 
     def check(self, observation: Any, reward: float = 0.0) -> None:

@@ -72,3 +72,12 @@ def test_a_script_ends_with_the_sentence(ppo_ultra, tmp_path):
     with pytest.raises(UserError, match="--env-id Nan-v0: step 1 of an episode returned nan in reward"):
         ppo_ultra.main(["--env-id", "Nan-v0", "--arm", "none", "--agent", "none", "--runs-dir", str(tmp_path)])
     del gym.registry["Nan-v0"]
+
+
+def test_an_environment_that_counts_its_own_episodes_can_be_counted():
+    counting = gym.wrappers.RecordEpisodeStatistics(gym.make("CartPole-v1"))  # as Meta-World's are made
+    env = gym.wrappers.RecordEpisodeStatistics(CheckedEnv(counting, "CartPole-v1"))
+    env.reset(seed=0)
+    while not (step := env.step(0))[2]:
+        pass
+    assert step[4]["episode"]["r"] == env.episode_returns > 0
