@@ -28,6 +28,7 @@ from cleanrl_scripts.comparison.runs import REPOSITORY, parse_arms, parse_seeds,
 from cleanrl_scripts.comparison.tables import markdown
 from cleanrl_scripts.comparison.tracking import from_wandb, track
 from cleanrl_scripts.comparison.training import train
+from llmwrappers.__main__ import program
 from llmwrappers.files import folder_name
 
 
@@ -122,7 +123,7 @@ def compare(args: Args, extra: list[str]) -> tuple[Path, int]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    args, extra = tyro.cli(Args, args=argv, return_unknown_args=True)
+    args, extra = tyro.cli(Args, prog=program(), args=argv, return_unknown_args=True)
     sources = [*args.from_csv, *args.from_wandb]
     if extra and (args.report_only or not args.env_ids):
         raise UserError(f"{shlex.join(extra)}: not an argument of compare.py, and no script is run that could take it")

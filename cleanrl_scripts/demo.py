@@ -20,6 +20,7 @@ import tyro
 from cleanrl_scripts.common.errors import UserError, run_script
 from cleanrl_scripts.common.films import save_film
 from llmwrappers import load_agent, load_prior
+from llmwrappers.__main__ import program
 from llmwrappers.making import make, make_rendering
 from llmwrappers.priors.measurement import measure
 
@@ -45,7 +46,7 @@ class Args:
 
 
 def main(argv: list[str] | None = None) -> None:
-    args = tyro.cli(Args, args=argv)
+    args = tyro.cli(Args, prog=program(), args=argv)
     if args.output.suffix not in (".mp4", ".gif"):
         raise UserError(f"--output must end in .mp4 or .gif, got {args.output}")
     with tempfile.TemporaryDirectory() as folder:

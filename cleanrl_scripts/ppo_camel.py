@@ -102,7 +102,7 @@ class Hyperparameters(PriorArgs):
 class Args(RunArgs, Hyperparameters):  # in --help the first base comes last
     """PPO that begins as its prior. Options: what people set most; prior, copy and PPO; how a run is kept.
 
-    Example: python cleanrl_scripts/ppo_camel.py --env-id Walker2d-v4 --total-timesteps 200000 --seed 2
+    Example: llmwrappers train ppo-camel --env-id Walker2d-v4 --total-timesteps 200000 --seed 2
     """
 
     exp_name: str = "ppo_camel"

@@ -107,7 +107,7 @@ class Hyperparameters(SourceArgs):
 class Args(RunArgs, Hyperparameters):  # in --help the first base comes last
     """A stuck PPO agent, led on by an LLM (ULTRA). Options: what people set most; agent, LLM and PPO; how a run is kept.
 
-    Example: python cleanrl_scripts/ppo_ultra.py --env-id Hopper-v4 --total-timesteps 100000 --seed 2
+    Example: llmwrappers train ppo-ultra --env-id Hopper-v4 --total-timesteps 100000 --seed 2
     """
 
     exp_name: str = "ppo_ultra"

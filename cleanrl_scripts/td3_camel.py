@@ -87,7 +87,7 @@ class Hyperparameters(PriorArgs):
 class Args(RunArgs, Hyperparameters):  # in --help the first base comes last
     """TD3 held near its prior at first (CAMEL). Options: what people set most; prior, mask and TD3; how a run is kept.
 
-    Example: python cleanrl_scripts/td3_camel.py --env-id Ant-v4 --total-timesteps 300000 --seed 2
+    Example: llmwrappers train td3-camel --env-id Ant-v4 --total-timesteps 300000 --seed 2
     """
 
     exp_name: str = "td3_camel"

@@ -13,6 +13,7 @@ import tyro
 from cleanrl_scripts.common.errors import UserError, run_script
 from cleanrl_scripts.common.films import save_film
 from llmwrappers import PriorPolicy, load_agent, load_prior
+from llmwrappers.__main__ import program
 from llmwrappers.making import env_kwargs_of, has_display, make_rendering
 from llmwrappers.priors import shipped_priors
 from llmwrappers.priors.measurement import play, random_actions
@@ -39,7 +40,7 @@ class Args:
 
 
 def main(argv: list[str] | None = None) -> None:
-    args = tyro.cli(Args, args=argv)
+    args = tyro.cli(Args, prog=program(), args=argv)
     if args.episodes < 1:
         raise UserError(f"--episodes must be at least 1, got {args.episodes}")
     if args.output and Path(args.output).suffix not in (".mp4", ".gif"):

@@ -1,6 +1,7 @@
 """The command ``llmwrappers``: one name for what this package does; ``python -m llmwrappers`` is the same."""
 
 import runpy
+import shlex
 import sys
 
 # Words on the command line: the module that takes the rest, what it does, the extra of pip that it needs.
@@ -46,7 +47,17 @@ def main(argv: list[str] | None = None) -> int | None:
             raise
         print(f'llmwrappers {name}: error: it needs {missing}: pip install "llmwrappers[{extra}]"', file=sys.stderr)
         return 2
+    except KeyboardInterrupt:  # torch takes seconds to be imported
+        print(f"llmwrappers {name}: stopped", file=sys.stderr)
+        return 130
     return 0
+
+
+def program() -> str:
+    """Returns what starts the running program again: a command of these, or Python with the path of a script."""
+    module = getattr(sys.modules["__main__"].__spec__, "name", None)  # a script that is run by its path has none
+    name = next((name for name, (of_command, *_) in COMMANDS.items() if of_command == module), None)
+    return f"llmwrappers {name}" if name else shlex.join(["python", sys.argv[0]])
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ Reference:
 """
 
 import argparse
+import shlex
 import sys
 from dataclasses import fields
 from functools import partial
@@ -117,16 +118,15 @@ def run(args: argparse.Namespace) -> None:
     env.close()
     guidance = "code" if (output / "critical.py").is_file() else "table"
     agent = args.trajectories.with_name("agent.pt")
-    print(
-        f"\nuse it: python cleanrl_scripts/ppo_ultra.py {env_words(args.env_id, args.env_kwargs)} "
-        f"--agent {agent if agent.is_file() else 'none'} --arm a --guidance {guidance} --critical-states {output}"
-    )
+    files = ["--agent", str(agent) if agent.is_file() else "none", "--arm", "a", "--guidance", guidance]
+    files += ["--critical-states", str(output)]
+    print(f"\nuse it: llmwrappers train ppo-ultra {env_words(args.env_id, args.env_kwargs)} {shlex.join(files)}")
 
 
 def rebuilt(args: argparse.Namespace) -> list[Path]:
     """Returns the folders of the tables that --replay alone rebuilds."""
     if args.replay is None:
-        raise UserError("--trajectories is needed: episodes of the agent, as cleanrl_scripts/ppo_ultra.py writes them")
+        raise UserError("--trajectories is needed: episodes of the agent, RUN_DIR/trajectories.npz of ppo_ultra.py")
     if args.replay != Path():
         return [args.replay]
     name = args.env_id and folder_name(args.env_id)
@@ -141,7 +141,7 @@ def rebuilt(args: argparse.Namespace) -> list[Path]:
 def parse_args(argv: list[str] | None) -> argparse.Namespace:
     """Returns the arguments of the command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m local_llm.find_critical_states",
+        prog="llmwrappers find-critical-states",
         description="Asks a language model for the critical states in an agent's episodes, and for actions and rewards there.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )

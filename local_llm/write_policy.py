@@ -216,7 +216,7 @@ def provenance(args: argparse.Namespace, prompt: str, writer: Writer, choice: Ch
 def parse_args(argv: list[str] | None) -> argparse.Namespace:
     """Returns the arguments of the command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m local_llm.write_policy",
+        prog="llmwrappers write-policy",
         description="Asks a language model for policies of an environment, vets them, and chooses the one that helps, if any.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
 import tomllib
@@ -26,7 +27,7 @@ def test_every_command_has_help(name, monkeypatch, capsys):
     with pytest.raises(SystemExit) as ended:
         main([*name.split(), "--help"])
     assert ended.value.code in (0, None)
-    assert "usage:" in capsys.readouterr().out.lower()
+    assert f"usage: llmwrappers {name} " in capsys.readouterr().out
 
 
 def test_without_a_command_they_are_listed(capsys):
@@ -58,6 +59,17 @@ def test_an_error_of_the_module_keeps_its_exit_code():
     done = run("train", "td3-camel", "--env-id", "CartPole-v1", "--prior", "none")
     assert done.returncode == 1
     assert "error: --env-id CartPole-v1: TD3 needs a Box action space" in done.stderr
+
+
+def test_ctrl_c_ends_a_command_in_one_sentence():
+    command = [sys.executable, "-m", "llmwrappers", "priors", "--env-id", "Hopper-v4", "--episodes", "1000"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    while not process.stdout.readline().startswith("Hopper-v4, episodes seeded"):
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, "llmwrappers priors: stopped\n")
 
 
 @pytest.mark.parametrize(("name", "missing", "extra"), [("compare", "tyro", "train"), ("write-policy", "json_repair", "llm")])

@@ -16,6 +16,7 @@ import gymnasium as gym
 import tyro
 
 from cleanrl_scripts.common.errors import UserError
+from llmwrappers.__main__ import program
 from llmwrappers.making import import_module_of
 from llmwrappers.physics import note_on_returns
 
@@ -120,7 +121,9 @@ def parse(script: type[AnyArgs], argv: list[str] | None, default: AnyArgs | None
         name, equals, value = word.partition("=") if word.startswith("--") else (words[i - 1] if i else "", "", word)
         if name.replace("_", "-") in whole and re.fullmatch(r"\d+(\.\d+)?[eE]\+?\d+", value) and float(value).is_integer():
             words[i] = f"{name}={int(float(value))}" if equals else str(int(float(value)))
-    return tyro.cli(script, args=words) if default is None else tyro.cli(script, args=words, default=default)
+    if default is None:
+        return tyro.cli(script, prog=program(), args=words)
+    return tyro.cli(script, prog=program(), args=words, default=default)
 
 
 def resumed_args(

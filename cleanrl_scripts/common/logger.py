@@ -5,6 +5,7 @@ import dataclasses
 import datetime
 import json
 import os
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -126,7 +127,7 @@ class Logger:
             self.bar.close()
             print(f"finished in {self.run_dir}")
             if (self.run_dir / FILE).exists():
-                print(f"see it play: llmwrappers watch --run {self.run_dir}")
+                print(f"see it play: llmwrappers watch --run {shlex.quote(str(self.run_dir))}")
                 print(f'take it home: agent = llmwrappers.load_agent("{self.run_dir}"); action = agent(observation)')
 
 

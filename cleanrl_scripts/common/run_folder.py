@@ -7,6 +7,7 @@ import io
 import json
 import os
 import platform
+import shlex
 import subprocess
 import sys
 import threading
@@ -20,6 +21,7 @@ import torch
 
 from cleanrl_scripts.common.arguments import RunArgs
 from cleanrl_scripts.common.errors import UserError
+from llmwrappers.__main__ import program
 from llmwrappers.agent import Layer, save_agent
 from llmwrappers.files import folder_name, write_atomically
 
@@ -71,9 +73,9 @@ def keep_total(args: RunArgs, run_dir: Path) -> None:
 
 
 def how_to_resume(run_dir: Path) -> str:
-    """What --resume would do with a run folder."""
+    """The command that goes on with a run folder, and from where."""
     from_where = "goes on from its last checkpoint" if (run_dir / "checkpoint.pt").exists() else "starts it again"
-    return f"--resume {run_dir} {from_where}"
+    return f"{program()} --resume {shlex.quote(str(run_dir))} {from_where}"
 
 
 def save_checkpoint(run_dir: Path, state: dict) -> None:

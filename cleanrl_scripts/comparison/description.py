@@ -114,7 +114,7 @@ def command(description: dict, output: Path) -> list[str]:
         for name, flags in description["arms"].items()
     ]
     is_range = seeds == list(range(seeds[0], seeds[-1] + 1)) and len(seeds) > 1
-    words = ["cleanrl_scripts/compare.py", "--script", script, "--env-ids", *description["env_ids"], "--arms", *arms]
+    words = ["llmwrappers", "compare", "--script", script, "--env-ids", *description["env_ids"], "--arms", *arms]
     words += ["--seeds", f"{seeds[0]}-{seeds[-1]}" if is_range else ",".join(map(str, seeds))]
     words += ["--total-timesteps", str(description["total_timesteps"]), *description["flags"]]
     for name in ("expert_models", "threshold"):

@@ -30,9 +30,10 @@ def html_page(report: Report, name: str, description: dict, figures: dict[str, s
     notes = f"<h2>To know</h2>\n<ul>{notes}</ul>" if notes else ""
     how = ""
     if command := description.get("command"):
+        command = ["python", *command] if command[0].endswith(".py") else command  # before there was llmwrappers compare
         commit = description.get("commit")
         since = f"<p>At commit {html.escape(commit)}: the scripts no longer take these arguments.</p>\n" if commit else ""
-        how = f"<h2>Command</h2>\n{since}<pre>{html.escape(f'python {shlex.join(command)}')}</pre>"
+        how = f"<h2>Command</h2>\n{since}<pre>{html.escape(shlex.join(command))}</pre>"
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{html.escape(name)}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">

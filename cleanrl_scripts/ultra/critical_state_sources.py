@@ -85,7 +85,7 @@ def check_sources(args: SourceArgs) -> None:
     if args.critical_states == "shipped" and needed and not (table_folder(args) / file).is_file():
         raise UserError(
             f"no {args.guidance} is shipped for --env-id {args.env_id} (shipped: {', '.join(shipped(file))}). Let a model "
-            f"write it: python -m local_llm.find_critical_states --env-id {args.env_id} --trajectories "
+            f"write it: llmwrappers find-critical-states --env-id {args.env_id} --trajectories "
             "RUN_DIR/trajectories.npz; or train without: --arm none"
         )
     if args.critical_states == "everywhere" and args.arm != "rnd":

@@ -28,7 +28,7 @@ from llmwrappers.priors.minari_dataset import record_dataset
 def main(argv: list[str] | None = None) -> None:
     """Runs the command; the arguments are the command line's if ``argv`` is None."""
     parser = argparse.ArgumentParser(
-        prog="python -m llmwrappers.priors",
+        prog="llmwrappers priors",
         description="Measures prior policies alone, over seeded episodes; +- is the standard deviation over episodes.",
         epilog=f"The rule: {RULE}. Some defaults were chosen by training instead; a note then says why.",
     )

@@ -618,8 +618,8 @@ def test_a_comparison_that_grew_records_one_command_for_all_of_it(script, tmp_pa
     run(*script, "--arms", "a", "--seeds", "1-2", "--learning-rate", "3")
     run(*script, "--arms", "a", "wide=--arm b --slow-arm none", "--seeds", "4", "--learning-rate", "3")
     run(*script, "--arms", "wide=--arm b --slow-arm none", "--seeds", "1-2", "--learning-rate", "3", "--jobs", "1")
-    name, *command = json.loads((tmp_path / "out" / "comparison.json").read_text())["command"]
-    assert name == "cleanrl_scripts/compare.py"
+    first, second, *command = json.loads((tmp_path / "out" / "comparison.json").read_text())["command"]
+    assert [first, second] == ["llmwrappers", "compare"]
     assert "all runs are finished" in run(*command)
     assert starts(tmp_path / "out") == [1] * 6
     command[command.index("--output") + 1] = str(tmp_path / "again")

@@ -4,6 +4,7 @@ import copy
 import io
 import json
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -729,7 +730,9 @@ def test_ctrl_c_says_how_to_go_on(tmp_path):
         process.send_signal(number)
         out, err = process.communicate(timeout=60)
         assert process.returncode == code
-        assert "starts it again" in out
+        (run_dir,) = tmp_path.iterdir()
+        assert f": python {SCRIPT} --resume {run_dir} starts it again\n" in out
+        shutil.rmtree(run_dir)
         assert "Traceback" not in err
 
 

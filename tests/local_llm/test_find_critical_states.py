@@ -513,7 +513,7 @@ class TestCode:
         ]
         assert "line 1: import of os, which a policy cannot use; it may import numpy, math, " in backend.prompts[1]
         assert not list(folder.glob("table*"))
-        use = "use it: python cleanrl_scripts/ppo_ultra.py --env-id Pendulum-v1 --agent agent.pt --arm a --guidance code "
+        use = "use it: llmwrappers train ppo-ultra --env-id Pendulum-v1 --agent agent.pt --arm a --guidance code "
         assert f"{use}--critical-states out" in capsys.readouterr().out
         shutil.copy(saved, folder)
         assert main(["--replay", "out", "--output", "again"]) == 0

@@ -434,5 +434,6 @@ def test_the_page_begins_with_the_verdict_and_says_what_the_arms_are():
 def test_the_page_says_where_a_command_of_old_works():
     report = make_report(evaluations({("a", 1): {0: 0.0, 10: 1.0}}))
     assert "<h2>Command</h2>\n<pre>python old.py</pre>" in html_page(report, "x", {"command": ["old.py"]}, {})
+    assert "<pre>llmwrappers compare</pre>" in html_page(report, "x", {"command": ["llmwrappers", "compare"]}, {})
     page = html_page(report, "x", {"command": ["old.py"], "commit": "d1e1599"}, {})
     assert "<p>At commit d1e1599: the scripts no longer take these arguments.</p>\n<pre>python old.py</pre>" in page
