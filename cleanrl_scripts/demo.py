@@ -7,13 +7,13 @@
 # whose seeds neither training nor the choice of the prior has seen, and the distance so far.
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import tyro
 
@@ -49,8 +49,11 @@ def main(argv: list[str] | None = None) -> None:
     args = tyro.cli(Args, prog=program(), args=argv)
     if args.output.suffix not in (".mp4", ".gif"):
         raise UserError(f"--output must end in .mp4 or .gif, got {args.output}")
-    with tempfile.TemporaryDirectory() as folder:
-        agent = load_agent(args.run or train(args.total_timesteps, folder))
+    try:
+        make_rendering(ENV_ID).close()  # before a minute of training
+    except gym.error.Error as error:
+        raise UserError(str(error)) from None
+    agent = load_agent(args.run or train(args.total_timesteps))
     env = make(ENV_ID)
     env.action_space.seed(FIRST_SEED)
     players: dict[str, Callable[[Any], Any]] = {
@@ -67,14 +70,13 @@ def main(argv: list[str] | None = None) -> None:
     print(f"wrote {args.output}, {args.output.stat().st_size / 1e6:.2f} MB")
 
 
-def train(total_timesteps: int, folder: str) -> Path:
+def train(total_timesteps: int) -> Path:
     """Trains an agent from the shipped priors; returns its run folder."""
-    command = [sys.executable, "-m", "cleanrl_scripts.ppo_camel", "--env-id", ENV_ID, "--runs-dir", folder]
+    command = [sys.executable, "-m", "cleanrl_scripts.ppo_camel", "--env-id", ENV_ID]
     trained = subprocess.run([*command, "--total-timesteps", str(total_timesteps)], check=False)
     if trained.returncode:
         raise UserError("the training failed, see above")
-    (run_dir,) = Path(folder).iterdir()
-    return run_dir
+    return max(Path("runs").glob(f"{ENV_ID}__ppo_camel__auto__1__*"))  # their names end with the time
 
 
 def film(act: Callable[[Any], Any], steps: int, every: int, side: int) -> list[tuple[np.ndarray, float]]:

@@ -49,17 +49,18 @@ def main(argv: list[str] | None = None) -> None:
         env, policy, name = player(args)
     except (ValueError, TypeError, OSError, ImportError, gym.error.Error) as error:
         raise UserError(str(error)) from None
-    frames: list[np.ndarray] = []
+    fps, frames = int(env.metadata.get("render_fps", 30)), []
+    every = -(-fps // 25)  # Hopper's 125 pictures a second take minutes to draw where there is no GPU
     for episode in range(args.episodes):
         total = steps = 0
         for step in play(env, policy, args.seed + episode):
-            total, steps = total + step.reward, steps + 1
-            if env.render_mode == "rgb_array":
+            if env.render_mode == "rgb_array" and steps % every == 0:
                 frames.append(np.asarray(env.render()))
+            total, steps = total + step.reward, steps + 1
         print(f"{name}, seed {args.seed + episode}: return {total:.1f}, {steps} steps", flush=True)
     if frames:
         path = Path(args.output or f"{env.unwrapped.spec.id.replace('/', '-')}.mp4")  # pyright: ignore[reportOptionalMemberAccess]
-        save_film(path, frames, int(env.metadata.get("render_fps", 30)))
+        save_film(path, frames, fps / every)
         print(f"wrote {path}")
     env.close()
 

@@ -60,9 +60,10 @@ def way_out(error: Exception, rendering: bool = False) -> str:
         return " (--env-kwargs gives it; if it is no JSON, register an environment of your own with it)" if is_missing else ""
     if "NumPy 2.0" in said:
         return " (its package is for NumPy 1: pip install 'numpy<2')"
-    if isinstance(error, gym.error.DependencyNotInstalled) and "box2d" in said.lower():
-        return ' (pip install "llmwrappers[environments]")'
-    if "mujoco" in sys.modules and (rendering or "OpenGL" in said):  # some render what they observe
+    if isinstance(error, gym.error.DependencyNotInstalled):  # Gymnasium says what to install
+        return ' (pip install "llmwrappers[environments]")' if "box2d" in said.lower() else ""
+    # Some render what they observe. OpenGL alone is there where MuJoCo asked it and could not be imported.
+    if {"mujoco", "OpenGL"} & sys.modules.keys() and (rendering or "OpenGL" in said):
         gl = os.environ.get("MUJOCO_GL", "its default")
         return f" (MuJoCo renders by MUJOCO_GL={gl}; without a display set MUJOCO_GL=egl, which needs libegl1, or osmesa)"
     if "mujoco" not in sys.modules:
@@ -78,14 +79,23 @@ def way_out(error: Exception, rendering: bool = False) -> str:
 def make_rendering(env_id: str, render_mode: str = "rgb_array", **make_kwargs) -> gym.Env:
     """Makes an environment that renders, also on a machine without a display, with a camera that follows what moves.
 
+    It has rendered once, so that what is missing is said before there is something to lose.
+
     Raises:
-        as ``make``
+        gymnasium.error.Error: it cannot be rendered; and as ``make``
     """
     render_without_display()
     try:  # the camera that MuJoCo environments use by default loses sight of what moves
-        return make(env_id, **make_kwargs, render_mode=render_mode, camera_name="track")
+        env = make(env_id, **make_kwargs, render_mode=render_mode, camera_name="track")
     except TypeError:
-        return make(env_id, **make_kwargs, render_mode=render_mode)
+        env = make(env_id, **make_kwargs, render_mode=render_mode)
+    try:
+        env.reset(seed=0)
+        env.render()
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}{way_out(error, rendering=True)}"
+        raise gym.error.Error(f"{env_id} cannot be rendered: {why}") from None
+    return env
 
 
 def alike(name: str, names: Iterable[str]) -> str:
@@ -214,7 +224,9 @@ def made(env_id: str, **make_kwargs) -> gym.Env:
     except TypeError as error:
         raise TypeError(f"{error}{way_out(error)}") from error
     except Exception as error:
-        raise gym.error.Error(f"{env_id} cannot be made: {type(error).__name__}: {error}{way_out(error)}") from error
+        raise gym.error.Error(
+            f"{env_id} cannot be made: {type(error).__name__}: {error}{way_out(error, 'render_mode' in make_kwargs)}"
+        ) from error
 
 
 def make(env_id: str, **make_kwargs) -> gym.Env:

@@ -72,6 +72,17 @@ def test_ctrl_c_ends_a_command_in_one_sentence():
     assert (process.returncode, err) == (130, "llmwrappers priors: stopped\n")
 
 
+def test_a_command_that_cannot_render_says_so_before_anything_else(tmp_path):
+    hidden = {"MUJOCO_GL": "osmesa", "PYOPENGL_PLATFORM": "osmesa", "LD_LIBRARY_PATH": str(tmp_path), "DISPLAY": ""}
+    (tmp_path / "libOSMesa.so").write_text("not a library")
+    (tmp_path / "libOSMesa.so.8").write_text("not a library")
+    for command in (["demo"], ["watch", "--env-id", "Hopper-v4"]):
+        done = run(*command, **hidden)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.endswith("without a display set MUJOCO_GL=egl, which needs libegl1, or osmesa)\n")
+        assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize(("name", "missing", "extra"), [("compare", "tyro", "train"), ("write-policy", "json_repair", "llm")])
 def test_a_missing_package_is_named_with_its_extra(name, missing, extra, monkeypatch, capsys):
     module = COMMANDS[name][0]

@@ -8,7 +8,7 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Text, Tuple
 from gymnasium.wrappers import FilterObservation
 
-from llmwrappers.making import image_refusal, make, require_action_space, without_text
+from llmwrappers.making import image_refusal, make, make_rendering, require_action_space, without_text
 
 
 def broken():
@@ -21,6 +21,12 @@ gym.register("llmwrappers-tests/Broken-v0", entry_point=broken)
 def test_an_environment_that_cannot_be_made_is_an_error_of_gymnasium():
     with pytest.raises(gym.error.Error, match=r"Broken-v0 cannot be made: RuntimeError: no simulator"):
         make("llmwrappers-tests/Broken-v0")
+
+
+def test_an_environment_that_cannot_be_rendered_is_an_error_of_gymnasium(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pygame", None)
+    with pytest.raises(gym.error.Error, match=r"^Pendulum-v1 cannot be rendered: .*pygame is not installed, run .pip install"):
+        make_rendering("Pendulum-v1")
 
 
 def test_an_unknown_id_hints_at_the_package():

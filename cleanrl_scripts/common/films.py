@@ -1,12 +1,13 @@
 """save_film: pictures as an mp4 or an endless gif."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 
-def save_film(path: Path, frames: Sequence[np.ndarray], fps: int) -> None:
+def save_film(path: Path, frames: Sequence[np.ndarray], fps: float) -> None:
     """Writes pictures (height, width, 3), uint8, as NAME.mp4 or NAME.gif, which shows at most 25 of them a second.
 
     Example:
@@ -24,7 +25,7 @@ def save_film(path: Path, frames: Sequence[np.ndarray], fps: int) -> None:
         return
     from PIL import Image
 
-    every = -(-fps // 25)
+    every = math.ceil(fps / 25)
     pictures = [Image.fromarray(frame) for frame in frames[::every]]
     # One palette for all, without dithering, so that what stands still costs nothing.
     palette = pictures[len(pictures) // 2].quantize(64, dither=Image.Dither.NONE)

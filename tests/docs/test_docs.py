@@ -331,6 +331,8 @@ def test_the_commands_of_a_page_run(page, tmp_path):
         )
         if start:
             assert run.returncode == 0, f"{command}\n{run.stdout[-2000:]}\n{run.stderr[-4000:]}"
+            named = re.findall(r"llmwrappers watch --run (\S+)", run.stdout)
+            assert all((tmp_path / run_dir).is_dir() for run_dir in named), f"{command}\n{run.stdout[-2000:]}"
         else:
             assert run.returncode == 1, f"{command}\n{run.stderr[-4000:]}"
             assert asks
