@@ -25,8 +25,9 @@ from gymnasium.spaces import Box
 sys.path.insert(0, str(Path(__file__).parents[1]))  # as the scripts do, from anywhere
 
 from cleanrl_scripts import ppo_camel
-from cleanrl_scripts.common.errors import UserError, run_script
+from cleanrl_scripts.common.stop import run_script
 from cleanrl_scripts.learning.actor_critic import ActorCritic
+from llmwrappers.errors import UserError
 from llmwrappers.priors.audition import CHANCE, NOTHING, Audition
 from llmwrappers.priors.dagger import DAgger
 

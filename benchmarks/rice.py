@@ -17,10 +17,11 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))  # as the scripts do, from anywhere
 
 from cleanrl_scripts import ppo_ultra
-from cleanrl_scripts.common.errors import UserError, run_script
+from cleanrl_scripts.common.stop import run_script
 from cleanrl_scripts.ultra.critical_state_sources import trajectories_path
 from cleanrl_scripts.ultra.statemask import importance
 from llmwrappers import Trajectories
+from llmwrappers.errors import UserError
 
 PROBABILITY = 0.5
 

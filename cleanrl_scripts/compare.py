@@ -20,7 +20,7 @@ from pathlib import Path
 
 import tyro
 
-from cleanrl_scripts.common.errors import UserError, run_script
+from cleanrl_scripts.common.stop import run_script
 from cleanrl_scripts.comparison.curves import Evaluation, curves_of, from_csv, from_runs, keep_curves, merge
 from cleanrl_scripts.comparison.description import describe, description_of, finished_runs, its_turn, record_runs
 from cleanrl_scripts.comparison.report import write_report
@@ -29,6 +29,7 @@ from cleanrl_scripts.comparison.tables import markdown
 from cleanrl_scripts.comparison.tracking import from_wandb, track
 from cleanrl_scripts.comparison.training import train
 from llmwrappers.__main__ import program
+from llmwrappers.errors import UserError
 from llmwrappers.files import folder_name
 
 

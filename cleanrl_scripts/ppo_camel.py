@@ -23,10 +23,10 @@ from gymnasium.spaces import Box
 
 from cleanrl_scripts.common.arguments import RunArgs, check_env_id, check_ranges, parse, resumed_args
 from cleanrl_scripts.common.environments import make_flat_env, note_endless_episodes
-from cleanrl_scripts.common.errors import UserError, run_script
 from cleanrl_scripts.common.evaluation import evaluate
 from cleanrl_scripts.common.logger import Logger
 from cleanrl_scripts.common.run_folder import checkpoint_of, prepare_torch, run_folder, save_checkpoint
+from cleanrl_scripts.common.stop import run_script
 from cleanrl_scripts.learning.actor_critic import ActorCritic
 from cleanrl_scripts.learning.adam import Adam
 from cleanrl_scripts.learning.compilation import compiled
@@ -41,6 +41,7 @@ from cleanrl_scripts.learning.priors_of_arms import (
     prior_files,
     require_no_fault,
 )
+from llmwrappers.errors import UserError
 from llmwrappers.priors.audition import Audition, Teacher, audition, contestants
 from llmwrappers.priors.dagger import DAgger
 

@@ -24,9 +24,9 @@ import torch
 
 from cleanrl_scripts.common.arguments import RunArgs, check_env_id, check_ranges, parse, resumed_args
 from cleanrl_scripts.common.environments import make_flat_env, note_endless_episodes
-from cleanrl_scripts.common.errors import UserError, run_script
 from cleanrl_scripts.common.logger import Logger
 from cleanrl_scripts.common.run_folder import checkpoint_of, prepare_torch, run_folder, save_checkpoint
+from cleanrl_scripts.common.stop import run_script
 from cleanrl_scripts.learning.actor_critic import ActorCritic
 from cleanrl_scripts.learning.adam import Adam
 from cleanrl_scripts.learning.compilation import compiled
@@ -51,6 +51,7 @@ from cleanrl_scripts.ultra.pong_arguments import with_pong_defaults
 from cleanrl_scripts.ultra.trajectory_recording import record
 from llmwrappers import CriticalFunction, CriticalStateRewarder, CriticalStates, EntryWorth, LLMActionOverride
 from llmwrappers.critical_states.guidance import Guidance, entry_count
+from llmwrappers.errors import UserError
 from llmwrappers.files import write_atomically
 
 
@@ -138,9 +139,8 @@ def parse_args(argv: list[str] | None = None) -> Args:
     check_sources(args)
     batch = args.num_envs * args.num_steps
     if batch % args.num_minibatches:
-        raise UserError(
-            f"--num-minibatches {args.num_minibatches} must divide num_envs * num_steps = {args.num_envs} * {args.num_steps}"
-        )
+        product = f"num_envs * num_steps = {args.num_envs} * {args.num_steps}"
+        raise UserError(f"--num-minibatches {args.num_minibatches} must divide {product}")
     name = "pretrain_timesteps" if args.pretrain_timesteps else "total_timesteps"
     if getattr(args, name) < batch:
         option = f"--{name.replace('_', '-')} {getattr(args, name)}"

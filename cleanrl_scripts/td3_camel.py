@@ -30,7 +30,6 @@ from torch import nn
 
 from cleanrl_scripts.common.arguments import RunArgs, check_env_id, check_ranges, parse, resumed_args
 from cleanrl_scripts.common.environments import flattened, make_env, note_endless_episodes, refuse_action_space
-from cleanrl_scripts.common.errors import UserError, run_script
 from cleanrl_scripts.common.evaluation import evaluate
 from cleanrl_scripts.common.logger import Logger
 from cleanrl_scripts.common.run_folder import (
@@ -41,6 +40,7 @@ from cleanrl_scripts.common.run_folder import (
     save_checkpoint,
     save_torch,
 )
+from cleanrl_scripts.common.stop import run_script
 from cleanrl_scripts.learning.adam import Adam
 from cleanrl_scripts.learning.compilation import compiled
 from cleanrl_scripts.learning.matmul import choose_matmul
@@ -48,6 +48,7 @@ from cleanrl_scripts.learning.networks import in_numpy, initialize_uniform, laye
 from cleanrl_scripts.learning.priors_of_arms import PRIOR_RANGES, PriorArgs, arm_name, check_prior, load_priors, prior_files
 from cleanrl_scripts.learning.replay import Replay
 from llmwrappers import EpsilonMaskSchedule, LLMActionMask
+from llmwrappers.errors import UserError
 
 
 @dataclass

@@ -10,10 +10,11 @@ import gymnasium as gym
 import numpy as np
 import tyro
 
-from cleanrl_scripts.common.errors import UserError, run_script
 from cleanrl_scripts.common.films import save_film
+from cleanrl_scripts.common.stop import run_script
 from llmwrappers import PriorPolicy, load_agent, load_prior
 from llmwrappers.__main__ import program
+from llmwrappers.errors import UserError
 from llmwrappers.making import env_kwargs_of, has_display, make_rendering
 from llmwrappers.priors import shipped_priors
 from llmwrappers.priors.measurement import play, random_actions

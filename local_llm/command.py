@@ -17,6 +17,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from llmwrappers.errors import UserError
 from llmwrappers.making import accept_older_versions, env_kwargs_of
 from local_llm.models.recorded import Recorded
 from local_llm.models.reply import Backend, Message, ModelError, Reply, Sampling, count_tokens
@@ -29,10 +30,6 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 # What a run leaves in its output folder and its next one deletes: all but the prompt that it begins with and training runs.
 MADE = ("prompt-*.txt", "reply-*.md", "policy-*.py", "table*.json", "critical*.py", "entries.json", "trajectories-2.npz")
 MADE += ("provenance.json", "ledger.json")  # choice.json and report.html stay until there are new ones
-
-
-class UserError(Exception):
-    """What the user gave cannot work; the message says why and what would."""
 
 
 def add_model_options(parser: argparse.ArgumentParser, shipped: str) -> None:

@@ -35,11 +35,11 @@ from pathlib import Path
 
 from llmwrappers import PolicyRejected, Trajectories
 from llmwrappers.critical_states.guidance import SHIPPED
+from llmwrappers.errors import UserError
 from llmwrappers.files import folder_name
 from llmwrappers.making import make
 from local_llm.command import (
     Overwriting,
-    UserError,
     add_env_options,
     add_model_options,
     claim_output,

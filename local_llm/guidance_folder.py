@@ -17,9 +17,10 @@ import numpy as np
 
 from llmwrappers import CriticalStates, PolicyRejected, Trajectories
 from llmwrappers.critical_states.table import spread
+from llmwrappers.errors import UserError
 from llmwrappers.files import sha256
 from llmwrappers.making import made_with, make
-from local_llm.command import Overwriting, UserError, circumstances, claim_output, save_text
+from local_llm.command import Overwriting, circumstances, claim_output, save_text
 from local_llm.models.recorded import UNREADABLE, Recorded, write_json
 from local_llm.models.reply import Backend, Sampling
 from local_llm.prompting.episode_prompts import Case, Episodes, Settings, flattened_as

@@ -21,6 +21,7 @@ from typing import Any
 import gymnasium as gym
 
 from llmwrappers import PolicyRejected, priors, vet_policy
+from llmwrappers.errors import UserError
 from llmwrappers.files import folder_name, sha256
 from llmwrappers.making import make
 from llmwrappers.priors import PriorPolicy
@@ -30,7 +31,6 @@ from llmwrappers.priors.written_for import env_facts
 from local_llm.command import (
     MOST_RETRIES,
     Overwriting,
-    UserError,
     add_env_options,
     add_model_options,
     circumstances,

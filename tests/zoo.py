@@ -25,8 +25,8 @@ import pytest
 from conftest import ROOT, load_script
 from gymnasium.spaces import Box, Dict, Tuple
 
-from cleanrl_scripts.common.errors import UserError
 from llmwrappers import LLMActionMask
+from llmwrappers.errors import UserError
 from llmwrappers.making import make, render_without_display
 from local_llm.prompting.render import render_prompt
 

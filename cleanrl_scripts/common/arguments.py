@@ -15,8 +15,8 @@ from typing import Literal, TypeVar
 import gymnasium as gym
 import tyro
 
-from cleanrl_scripts.common.errors import UserError
 from llmwrappers.__main__ import program
+from llmwrappers.errors import UserError
 from llmwrappers.making import import_module_of
 from llmwrappers.physics import note_on_returns
 

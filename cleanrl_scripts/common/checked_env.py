@@ -6,8 +6,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from cleanrl_scripts.common.errors import UserError
 from cleanrl_scripts.common.stop import stop
+from llmwrappers.errors import UserError
 from llmwrappers.scalar_reward import scalar_reward
 
 

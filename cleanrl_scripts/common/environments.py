@@ -10,8 +10,8 @@ from gymnasium.spaces.utils import flatten_space
 
 from cleanrl_scripts.common.arguments import RunArgs
 from cleanrl_scripts.common.checked_env import CheckedEnv
-from cleanrl_scripts.common.errors import UserError
 from llmwrappers.bounded_episodes import MAX_EPISODE_STEPS, bounded
+from llmwrappers.errors import UserError
 from llmwrappers.making import (
     accept_older_versions,
     env_kwargs_of,

@@ -14,9 +14,9 @@ from torch.utils.tensorboard import SummaryWriter
 from tqdm import tqdm
 
 from cleanrl_scripts.common.arguments import RunArgs
-from cleanrl_scripts.common.errors import UserError
 from cleanrl_scripts.common.run_folder import how_to_resume
 from llmwrappers.agent import FILE
+from llmwrappers.errors import UserError
 from llmwrappers.files import write_atomically
 
 

@@ -20,9 +20,9 @@ import numpy as np
 import torch
 
 from cleanrl_scripts.common.arguments import RunArgs
-from cleanrl_scripts.common.errors import UserError
 from llmwrappers.__main__ import program
 from llmwrappers.agent import Layer, save_agent
+from llmwrappers.errors import UserError
 from llmwrappers.files import folder_name, write_atomically
 
 

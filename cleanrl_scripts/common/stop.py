@@ -1,10 +1,12 @@
-"""Stop: Ctrl-C and SIGTERM end a script, also where the code that they interrupt swallows exceptions."""
+"""How a script ends: by Ctrl-C and SIGTERM also where the code that they interrupt swallows exceptions; with one sentence."""
 
 import contextlib
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+
+from llmwrappers.errors import UserError
 
 
 class Stop:
@@ -49,3 +51,14 @@ class Stop:
 
 
 stop = Stop()
+
+
+def run_script(main: Callable[[], int | None], name: str) -> None:
+    """Runs a script's main; SIGTERM ends it as Ctrl-C does, and a UserError is one sentence on stderr."""
+    with stop.listening():
+        try:
+            sys.exit(main())
+        except UserError as error:
+            sys.exit(f"{name}: error: {error}")
+        except KeyboardInterrupt:
+            sys.exit(130)

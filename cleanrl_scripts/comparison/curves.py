@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import scipy.integrate
 
-from cleanrl_scripts.common.errors import UserError
 from cleanrl_scripts.comparison.runs import Run
+from llmwrappers.errors import UserError
 from llmwrappers.files import write_atomically
 
 # What is evaluated, as the scripts log it under eval/, and how it is drawn. The plain agent is what all statistics are about.

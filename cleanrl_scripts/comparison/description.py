@@ -9,9 +9,9 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from cleanrl_scripts.common.errors import UserError
 from cleanrl_scripts.comparison.curves import Evaluation, curves_of
 from cleanrl_scripts.comparison.runs import Run, by_name, different, refuse_other_arguments, usual_flags
+from llmwrappers.errors import UserError
 from llmwrappers.files import folder_name, write_atomically
 from llmwrappers.physics import note_on_returns
 

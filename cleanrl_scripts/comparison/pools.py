@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import cleanrl_scripts
-from cleanrl_scripts.common.errors import UserError
 from cleanrl_scripts.comparison.runs import Run
+from llmwrappers.errors import UserError
 
 # Becomes the run, which Linux then kills should the process that started it die.
 LAUNCH = """\

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from cleanrl_scripts.common.errors import UserError
+from llmwrappers.errors import UserError
 from llmwrappers.files import folder_name
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from cleanrl_scripts.common.errors import UserError
 from cleanrl_scripts.comparison.curves import LOGGED, Evaluation, number
 from cleanrl_scripts.comparison.description import description_of
 from cleanrl_scripts.comparison.tables import Report
+from llmwrappers.errors import UserError
 
 History = dict[int, dict[str, float]]  # step -> metric -> return
 

@@ -11,9 +11,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import IO
 
-from cleanrl_scripts.common.errors import UserError
 from cleanrl_scripts.comparison.pools import LocalPool, RayPool
 from cleanrl_scripts.comparison.runs import EXPERT, Run
+from llmwrappers.errors import UserError
 from llmwrappers.files import write_atomically
 
 

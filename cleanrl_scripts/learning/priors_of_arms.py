@@ -15,10 +15,10 @@ from gymnasium.spaces.utils import flatdim, flatten
 from torch import nn
 
 from cleanrl_scripts.common.arguments import CommonArgs
-from cleanrl_scripts.common.errors import UserError
 from cleanrl_scripts.learning.actor_critic import ActorCritic
 from cleanrl_scripts.learning.networks import in_numpy, mlp
 from llmwrappers import PriorPolicy, load_prior, to_native
+from llmwrappers.errors import UserError
 from llmwrappers.priors import load_candidates, shipped_priors
 from llmwrappers.priors.measurement import play
 from llmwrappers.priors.prior_input import require_prior_input

@@ -10,13 +10,13 @@ import numpy as np
 import torch
 
 from cleanrl_scripts.common.arguments import CommonArgs
-from cleanrl_scripts.common.errors import UserError
 from cleanrl_scripts.learning.actor_critic import ActorCritic
 from cleanrl_scripts.ultra.moved_states import random_states
 from cleanrl_scripts.ultra.permuted_actions import PermutedActions
 from cleanrl_scripts.ultra.statemask import statemask
 from llmwrappers import CriticalFunction, CriticalStates, Trajectories
 from llmwrappers.critical_states.guidance import SHIPPED, Guidance, load_guidance
+from llmwrappers.errors import UserError
 from llmwrappers.files import folder_name, sha256
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from llmwrappers import Trajectories, __version__
+from llmwrappers.errors import UserError
 from llmwrappers.files import sha256
-from local_llm.command import UserError
 from local_llm.prompting.wording import number_text
 from local_llm.selection.processes import run_commands, training_command
 

@@ -18,7 +18,8 @@ import pytest
 from conftest import ROOT
 
 from cleanrl_scripts import compare
-from cleanrl_scripts.common.errors import UserError, run_script
+from cleanrl_scripts.common.stop import run_script
+from llmwrappers.errors import UserError
 
 COMPARE = ROOT / "cleanrl_scripts" / "compare.py"
 QUICK = [

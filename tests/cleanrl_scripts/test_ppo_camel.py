@@ -17,9 +17,9 @@ from conftest import ROOT, Line, kill_and_resume, linear, metrics_of
 from gymnasium.spaces import Discrete
 
 from cleanrl_scripts import ppo_camel
-from cleanrl_scripts.common.errors import UserError
 from cleanrl_scripts.learning import actor_critic, networks
 from cleanrl_scripts.learning.actor_critic import ActorCritic
+from llmwrappers.errors import UserError
 from llmwrappers.priors.audition import Audition, Episode, Teacher
 from llmwrappers.priors.dagger import DAgger
 

@@ -18,9 +18,9 @@ import torch
 from conftest import ROOT, OneStep, kill_and_resume, metrics_of
 from torch import nn
 
-from cleanrl_scripts.common.errors import UserError
 from cleanrl_scripts.common.run_folder import save_checkpoint, serialize
 from cleanrl_scripts.learning import priors_of_arms
+from llmwrappers.errors import UserError
 
 SCRIPT = ROOT / "cleanrl_scripts" / "td3_camel.py"
 WALKER = ROOT / "benchmarks" / "experts" / "Walker2d-v4.pt"

@@ -7,7 +7,7 @@ import pytest
 from conftest import ROOT, load_script
 from imageio_ffmpeg import count_frames_and_secs
 
-from cleanrl_scripts.common.errors import UserError
+from llmwrappers.errors import UserError
 
 
 @pytest.fixture

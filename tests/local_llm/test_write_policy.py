@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from cleanrl_scripts.common.environments import flattened
-from cleanrl_scripts.common.errors import UserError
 from llmwrappers import LLMActionMask, load_prior, priors
+from llmwrappers.errors import UserError
 from local_llm import write_policy
 from local_llm.models.recorded import Recorded
 from local_llm.models.reply import ModelError, Reply, Sampling

@@ -8,7 +8,7 @@ import pytest
 from conftest import ROOT, load_script
 
 from cleanrl_scripts.common.arguments import parse
-from cleanrl_scripts.common.errors import UserError
+from llmwrappers.errors import UserError
 
 PPO, TD3, ULTRA, WATCH = "ppo_camel.py", "td3_camel.py", "ppo_ultra.py", "watch.py"
 PENDULUM = ["--env-id", "Pendulum-v1"]

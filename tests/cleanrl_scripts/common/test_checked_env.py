@@ -6,7 +6,7 @@ import pytest
 from gymnasium.spaces import Box, Dict
 
 from cleanrl_scripts.common.checked_env import CheckedEnv
-from cleanrl_scripts.common.errors import UserError
+from llmwrappers.errors import UserError
 
 
 class Scripted(gym.Env):

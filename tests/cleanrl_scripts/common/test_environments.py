@@ -10,7 +10,7 @@ from gymnasium.spaces import Box, Dict, Discrete, Graph, MultiBinary, MultiDiscr
 
 from cleanrl_scripts.common.arguments import RunArgs
 from cleanrl_scripts.common.environments import flattened, make_env, note_endless_episodes, refuse_action_space
-from cleanrl_scripts.common.errors import UserError
+from llmwrappers.errors import UserError
 
 
 def arguments(env_id, env_kwargs="{}"):

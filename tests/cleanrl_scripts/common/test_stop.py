@@ -8,8 +8,7 @@ import sys
 import pytest
 from conftest import ROOT
 
-from cleanrl_scripts.common.errors import run_script
-from cleanrl_scripts.common.stop import stop
+from cleanrl_scripts.common.stop import run_script, stop
 
 # Steps that drop whatever is raised in them; after `hang` steps one never returns.
 ENVIRONMENT = """

@@ -11,7 +11,6 @@ import pytest
 import scipy.stats
 from conftest import ROOT
 
-from cleanrl_scripts.common.errors import UserError
 from cleanrl_scripts.comparison import pools, tracking
 from cleanrl_scripts.comparison.curves import Curves, Evaluation, align, from_csv, merge
 from cleanrl_scripts.comparison.figures import curves_figure, image, style, summary_figure
@@ -23,6 +22,7 @@ from cleanrl_scripts.comparison.tables import ALL, Report, amount, duration, mak
 from cleanrl_scripts.comparison.tracking import from_wandb
 from cleanrl_scripts.comparison.training import Display, choose_expert
 from cleanrl_scripts.comparison.verdict import verdict
+from llmwrappers.errors import UserError
 
 # ------------------------------------------------------------------------------------------------------ plan and progress
 

@@ -10,10 +10,10 @@ import pytest
 import torch
 from conftest import Echo, OneStep, Turns
 
-from cleanrl_scripts.common.errors import UserError
 from cleanrl_scripts.learning.actor_critic import ActorCritic
 from cleanrl_scripts.learning.networks import mlp
 from cleanrl_scripts.learning.priors_of_arms import PriorArgs, arm_name, check_prior, load_priors, prior_files
+from llmwrappers.errors import UserError
 
 ONE_STEP = "llmwrappers-tests/OneStep-v0"
 
