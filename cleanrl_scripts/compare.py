@@ -114,13 +114,17 @@ def compare(args: Args, extra: list[str]) -> tuple[Path, int]:
     todo = [run for run in runs if run.run_dir or (run.env_id, run.arm, run.seed) not in done]
     if len(todo) < len(runs):
         print(f"{len(runs) - len(todo)} of {len(runs)} runs are in {output / 'curves.csv'} already")
-    failures = train(todo, output, args.jobs, args.ray)
+    try:
+        failures = train(todo, output, args.jobs, args.ray)
+    except (KeyboardInterrupt, SystemExit):
+        print("stopped; the same command goes on from the last checkpoints", flush=True)
+        raise
     with its_turn(output):
         finished = finished_runs(output)
         evaluations, left_out = from_runs(finished)
         record_runs(output, finished, left_out)
         keep_curves(output, merge(curves_of(output), evaluations + external), description_of(output))
-    return output, failures
+    return output, len(failures)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -394,8 +394,9 @@ def begin(args: Args, agent: ActorCritic, teachers: dict[str, Teacher], rng, log
     clone = DAgger(teacher, agent, loss.learn, args.clone_gamma, args.clone_steps, args.clone_learning_rate, found, rng)
     for steps, episode, epsilon in clone.run():
         values = {"charts/episodic_return": episode.episodic_return, "charts/episodic_length": float(len(episode.rewards))}
-        logger.log(steps, {**values, "mask/epsilon": epsilon, "losses/clone_loss": clone.loss})
+        values |= {"mask/epsilon": epsilon, "losses/clone_loss": clone.loss}
         logger.progress(steps, episode.episodic_return)
+        logger.log(steps, {**values, "charts/SPS": logger.steps_per_second})
         if steps >= args.clone_steps:
             logger.print("the copy is fitted to all that was seen: some seconds in which no step is taken")
     return steps, found

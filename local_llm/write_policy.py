@@ -56,7 +56,6 @@ from local_llm.replies.extract import extract_policy
 from local_llm.replies.reply_text import SEND, ExtractionError, Truncated, refusal
 from local_llm.selection.choose import BUDGET_STEPS, Candidate, Choice, Refused, choose_candidate
 from local_llm.selection.feedback import report_text
-from local_llm.selection.processes import cores
 from local_llm.selection.report import write_report
 from local_llm.selection.training import TrainingFailed, require_trainable
 
@@ -232,14 +231,15 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
         "--select", choices=("return", "probe"), default="return", help="by short training, or by episodes alone"
     )
     group.add_argument("--budget-steps", type=int, default=BUDGET_STEPS, help="training steps of all runs together")
-    group.add_argument("--jobs", type=int, default=cores(), help="training runs at a time")
+    group.add_argument("--jobs", type=int, help="training runs at a time (default: one for each core)")
     group.add_argument("--episodes", type=int, default=10, help="episodes of each candidate alone")
     group.add_argument("--seed", type=int, default=0, help="of the episodes, the training and the replies")
     args = parser.parse_args(argv)
     args.argv = list(sys.argv[1:] if argv is None else argv)
     for name, least in (("candidates", 1), ("refine", 0), ("budget_steps", 1), ("jobs", 1), ("episodes", 2), ("seed", 0)):
-        if getattr(args, name) < least:
-            parser.error(f"--{name.replace('_', '-')} must be at least {least}, got {getattr(args, name)}")
+        value = getattr(args, name)
+        if value is not None and value < least:
+            parser.error(f"--{name.replace('_', '-')} must be at least {least}, got {value}")
     take_sampling(parser, args)
     take_env_kwargs(parser, args)
     args.shipped = priors.SHIPPED / folder_name(args.env_id)

@@ -39,6 +39,10 @@ MAY_IMPORT = {
         {"numpy", "gymnasium", "llmwrappers", "llmwrappers.containment", "local_llm"},
         {"torch", "transformers", "accelerate", "huggingface_hub", "llguidance", "json_repair", "mujoco"},
     ),
+    "local_llm/selection": (
+        {"numpy", "gymnasium", "llmwrappers", "llmwrappers.containment", "local_llm", "cleanrl_scripts.comparison"},
+        set(),
+    ),
     "cleanrl_scripts": (
         {"torch", "tyro", "numpy", "gymnasium", "llmwrappers", "cleanrl_scripts.common", "cleanrl_scripts.learning"},
         {"wandb", "moviepy", "PIL"},

@@ -17,6 +17,11 @@ import cleanrl_scripts
 from cleanrl_scripts.comparison.runs import Run
 from llmwrappers.errors import UserError
 
+try:
+    import fcntl
+except ImportError:  # Windows has none
+    fcntl = None
+
 # Becomes the run, which Linux then kills should the process that started it die.
 LAUNCH = """\
 import ctypes, os, sys
@@ -26,14 +31,18 @@ if os.getppid() == int(sys.argv[1]):
 """
 
 
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
 def start(run: Run) -> subprocess.Popen | None:
     """Starts or resumes a run in a process of one thread; None while another process trains it."""
-    import fcntl
-
     run.folder.mkdir(parents=True, exist_ok=True)
     with open(run.folder / ".lock", "w") as lock, open(run.log, "a") as log:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if fcntl:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return None
         if run.is_finished:
@@ -45,9 +54,10 @@ def start(run: Run) -> subprocess.Popen | None:
         if sys.platform == "linux":
             command = [sys.executable, "-I", "-S", "-c", LAUNCH, str(os.getpid()), *command]
         # The lock is the child's, too, and so is held for as long as it lives.
-        # In a session of its own: Ctrl-C reaches compare.py alone, which stops its runs.
+        # In a session of its own: Ctrl-C reaches the program that trains alone, which stops its runs.
         streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, "start_new_session": True}
-        return subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, pass_fds=[lock.fileno()], **streams)
+        kept = [lock.fileno()] if fcntl else []
+        return subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, pass_fds=kept, **streams)
 
 
 class LocalPool:

@@ -1,17 +1,16 @@
-"""train: starts what is not finished, in order, an expert's runs when it is there; Display: where they are, by their logs."""
+"""train: starts what is not finished, in order, an expert's runs when it is there; Display: where they are, what is left."""
 
+import csv
 import json
 import math
-import os
-import re
 import shutil
 import sys
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import IO
 
-from cleanrl_scripts.comparison.pools import LocalPool, RayPool
+from cleanrl_scripts.comparison.pools import LocalPool, RayPool, cores
 from cleanrl_scripts.comparison.runs import EXPERT, Run
 from llmwrappers.errors import UserError
 from llmwrappers.files import write_atomically
@@ -28,30 +27,40 @@ def tail(path: Path, size: int = 4000) -> str:
 
 
 def status(run: Run) -> tuple[int, str, float]:
-    """The step, the latest return and the steps a second, by the lines of a run's log."""
+    """The step, the latest return and the steps a second, by the end of a run's metrics.csv."""
     step, latest, rate = 0, "", 0.0
-    line = r"global_step (\d+)/\d+  return (\S+)  SPS (\d+)|eval at global_step (\d+): return (\S+)"
-    for match in re.finditer(line, tail(run.log)):
-        step, latest = int(match[1] or match[4]), match[2] or match[5]
-        rate = float(match[3] or rate)
+    text = tail(run.run_dir / "metrics.csv", 65_536) if run.run_dir else ""
+    for row in csv.reader(text.split("\n")[1:-1]):  # the first line is cut or the header, the last one is still written
+        step, value = int(row[0]), float(row[2])
+        if row[1] in ("charts/episodic_return", "eval/episodic_return"):
+            latest = f"{value:.1f}"
+        elif row[1] == "charts/SPS":
+            rate = value
     return step, latest, rate
 
 
 class Display:
-    """One live line a run and one for all; where there is no terminal, a block now and then."""
+    """One live line a run and one for all; where there is no terminal, a block now and then.
 
-    def __init__(self, runs: list[Run], stream: IO[str]):
-        self.runs, self.stream, self.is_live = runs, stream, stream.isatty()
+    Args:
+        log: gets the lines; ``print`` is live on a terminal
+        later: how many runs like these are to come after them
+    """
+
+    def __init__(self, runs: list[Run], log: Callable[[str], object], later: int = 0):
+        self.runs, self.log, self.later = runs, log, later
+        self.is_live = log is print and sys.stdout.isatty()
         self.drawn, self.last = 0, -math.inf
 
     def print(self, text: str) -> None:
         self.erase()
-        print(text, file=self.stream, flush=True)
+        self.log(text)
+        sys.stdout.flush()
         self.last = -math.inf if self.is_live else self.last
 
     def erase(self) -> None:
         if self.drawn:
-            self.stream.write(f"\x1b[{self.drawn}F\x1b[J")
+            sys.stdout.write(f"\x1b[{self.drawn}F\x1b[J")
             self.drawn = 0
 
     def update(self, running: list[Run], waiting: list[Run], failed: int) -> None:
@@ -60,7 +69,8 @@ class Display:
             return
         self.last = time.monotonic()
         lines, width = [], max(len(run.name) for run in self.runs)
-        steps_left, rates, longest = sum(run.total_timesteps for run in waiting), 0.0, 0.0
+        steps_left = sum(run.total_timesteps for run in waiting) + self.later * self.runs[0].total_timesteps
+        rates, longest = 0.0, 0.0
         for run in running:
             step, latest, rate = status(run)
             steps_left, rates = steps_left + run.total_timesteps - step, rates + rate
@@ -74,13 +84,14 @@ class Display:
         left = f", left {timedelta(seconds=int(max(longest, steps_left / rates)))}" if rates else ""
         failures = f", {failed} failed" if failed else ""
         counts = f"{finished} of {len(self.runs)} runs finished, {len(running)} running, {len(waiting)} wait"
-        lines.append(f"{counts}{failures}{left}")
+        later = f", {self.later} come later" if self.later else ""
+        lines.append(f"{counts}{later}{failures}{left}")
         if self.is_live:
             columns, rows = shutil.get_terminal_size()
             lines = [line[: columns - 1] for line in lines[-(rows - 1) :]]
         self.erase()
-        self.stream.write("".join(line + "\n" for line in lines))
-        self.stream.flush()
+        self.log("\n".join(lines))
+        sys.stdout.flush()
         self.drawn = len(lines) if self.is_live else 0
 
 
@@ -101,18 +112,37 @@ def choose_expert(run: Run, model: Path) -> str:
     return ""
 
 
-def train(runs: list[Run], output: Path, jobs: int | None, ray: str | None) -> int:
-    """Trains what is not finished; returns how many runs failed."""
+def train(
+    runs: list[Run],
+    output: Path,
+    jobs: int | None = None,
+    ray: str | None = None,
+    log: Callable[[str], object] = print,
+    later: int = 0,
+) -> dict[Run, str]:
+    """Trains what is not finished; returns why those failed that did.
+
+    Whatever ends it, ends the runs; the next call goes on from their last checkpoints.
+
+    Args:
+        output: the folder of all runs
+        jobs: runs at a time on this machine; one a core if None
+        ray: the address of a Ray cluster, to train there
+        log, later: see ``Display``
+
+    Raises:
+        UserError: the first run of all did not start
+    """
     waiting = [run for run in runs if not run.is_finished]
     if not waiting:
-        print("all runs are finished; nothing to train")
-        return 0
-    jobs = jobs or (len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1)
+        log("all runs are finished; nothing to train")
+        return {}
+    jobs = jobs or cores()
     pool = RayPool(ray, output) if ray else LocalPool(jobs)
     where = f"on the Ray cluster {ray}" if ray else f"{jobs} at a time"
-    print(f"training {len(waiting)} of {len(runs)} runs, {where}, in {output}", flush=True)
-    display = Display(runs, sys.stdout)
-    failed: set[Run] = set()
+    display = Display(runs, log, later)
+    display.print(f"training {len(waiting)} of {len(runs)} runs, {where}, in {output}")
+    failed: dict[Run, str] = {}
     refused: set[tuple[str, str]] = set()  # environments and arms
     # Until one run has begun, none is started beside it: a mistake in the command is then one failure, not one a run.
     has_begun = any(run.run_dir for run in runs)
@@ -123,9 +153,9 @@ def train(runs: list[Run], output: Path, jobs: int | None, ray: str | None) -> i
             return False
         return any((other.env_id, other.arm) == (run.env_id, EXPERT) for other in (*waiting, *pool.running))
 
-    def fail(run: Run, reason: str, log: str = "") -> None:
-        failed.add(run)
-        display.print(f"failed: {run.name}: {reason}{log}")
+    def fail(run: Run, reason: str) -> None:
+        failed[run] = reason
+        display.print(f"failed: {run.name}: {reason}")
 
     try:
         while waiting or pool.running:
@@ -148,9 +178,9 @@ def train(runs: list[Run], output: Path, jobs: int | None, ray: str | None) -> i
                 if run.run_dir is None and not has_begun:
                     raise UserError(f"the first run, {run.name}, did not start: {problem or 'it ended'}\n{lines}")
                 if run.run_dir is None and (run.env_id, run.arm) in refused:
-                    failed.add(run)
+                    failed[run] = problem
                     continue
-                fail(run, problem or "it ended without a summary.json", f"; the end of {run.log}:\n{lines}")
+                fail(run, f"{problem or 'it ended without a summary.json'}; the end of {run.log}:\n{lines}")
                 if run.run_dir is None:
                     refused.add((run.env_id, run.arm))
             for run in [run for run in waiting if (run.env_id, run.arm) in refused]:
@@ -159,10 +189,7 @@ def train(runs: list[Run], output: Path, jobs: int | None, ray: str | None) -> i
             has_begun = has_begun or any(run.run_dir for run in runs)
             display.update(list(pool.running), waiting, len(failed))
             time.sleep(0.2)
-    except (KeyboardInterrupt, SystemExit):
-        display.print("stopped; the same command goes on from the last checkpoints")
-        raise
     finally:
         display.erase()
         pool.close()
-    return len(failed)
+    return failed

@@ -17,12 +17,13 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from cleanrl_scripts.comparison import training
+from cleanrl_scripts.comparison.runs import Run
 from llmwrappers.making import make
 from llmwrappers.priors import PriorPolicy
 from llmwrappers.priors.measurement import HEADER, RULE, Measurement, choose, doing_nothing, measure, random_actions, row
 from local_llm.prompting.wording import number_text
-from local_llm.selection.processes import cores, run_commands
-from local_llm.selection.training import FINAL_SEEDS, MOST_TRAINED, Run, plan, require_trainable, train, training_settings
+from local_llm.selection.training import FINAL_SEEDS, MOST_TRAINED, Trained, plan, require_trainable, train, training_settings
 
 # With three candidates 13 runs of 102 400 steps.
 BUDGET_STEPS = 1_350_000
@@ -102,7 +103,7 @@ class Choice:
     measurements: dict[int, Measurement]
     random: Measurement
     nothing: Measurement | None
-    runs: list[Run] = field(default_factory=list)
+    runs: list[Trained] = field(default_factory=list)
     settings: dict[str, float] = field(default_factory=dict)
     comparison: Comparison | None = None
     env_kwargs: dict[str, Any] = field(default_factory=dict)
@@ -120,7 +121,7 @@ def choose_candidate(
     run_dir: Path = Path("runs"),
     jobs: int | None = None,
     log: Callable[[str], object] = print,
-    execute: Callable[..., dict[Path, str]] = run_commands,
+    execute: Callable[..., dict[Run, str]] = training.train,
 ) -> Choice:
     """Chooses the candidate that helps most, or none of them, by the rule in ``RULES[select]``.
 
@@ -139,7 +140,7 @@ def choose_candidate(
         run_dir: the folder of the training runs
         jobs: training runs at a time; one a core if None
         log: gets a line now and then
-        execute: runs the training commands
+        execute: trains runs, as ``cleanrl_scripts.comparison.training.train`` does
 
     Raises:
         gymnasium.error.Error: the environment cannot be made
@@ -163,8 +164,7 @@ def choose_candidate(
         raise ValueError(f"candidates must be one or more, each with a number of its own, got the numbers {numbers}")
     if episodes < 2:
         raise ValueError(f"episodes must be at least 2, or there is no standard error, got {episodes}")
-    jobs = cores() if jobs is None else jobs
-    if jobs < 1:
+    if jobs is not None and jobs < 1:
         raise ValueError(f"jobs must be at least 1, got {jobs}")
     env = make(env_id, **(env_kwargs or {}))
     time_limit = env.spec and env.spec.max_episode_steps
@@ -256,8 +256,8 @@ def _choose_by_training(
     budget_steps: int,
     time_limit: int | None,
     run_dir: Path,
-    jobs: int,
-    execute: Callable[..., dict[Path, str]],
+    jobs: int | None,
+    execute: Callable[..., dict[Run, str]],
     log: Callable[[str], object],
 ) -> None:
     """Trains by successive halving, and writes everything that comes of it into the choice."""
@@ -271,8 +271,8 @@ def _choose_by_training(
     rungs, runs, steps = plan(len(arms), budget_steps, time_limit)
     choice.settings = training_settings(steps, time_limit)
     log(
-        f"training {len(arms)} of them, and without a prior: {sum(runs)} runs of {number_text(steps)} steps, {jobs} at a time; "
-        "how long it takes is said when the first ones run"
+        f"training {len(arms)} of them, and without a prior: {sum(runs)} runs of {number_text(steps)} steps; how long it takes "
+        "is said when the first ones run"
     )
 
     def learned(number: int | None) -> list[float]:
@@ -286,8 +286,7 @@ def _choose_by_training(
         seeds = range(seed, seed + (FINAL_SEEDS if size == 1 else 1))
         seed = seeds.stop
         files: dict[int | None, Path | None] = {None: None, **{number: paths[number] for number in arms}}
-        details: dict[str, Any] = {"jobs": jobs, "log": log, "steps": steps, "later": sum(runs[rung + 1 :])}
-        run_all = functools.partial(execute, **details)
+        run_all = functools.partial(execute, output=run_dir, jobs=jobs, log=log, later=sum(runs[rung + 1 :]))
         final, out = train(choice.env_id, choice.env_kwargs, choice.settings, files, seeds, run_dir, run_all)
         choice.runs += final
         choice.outcomes |= out
@@ -317,13 +316,14 @@ def _choose_by_training(
     choice.verdict = f"None of them helps: with the best, candidate {last}, {numbers}; {advice}."
 
 
-def go_on(arms: list[int], size: int, runs: list[Run]) -> list[int]:
+def go_on(arms: list[int], size: int, runs: list[Trained]) -> list[int]:
     """Returns which of the candidates, best by episodes first, go on: those that learned most; of equals, the first.
 
     Equal is what the evaluations of the last thirds cannot tell from the last one that would go on.
 
     Example:
-        >>> runs = [Run(n, 0, "", [0, 9, 10], [0.0, *last]) for n, last in ((1, [3.0, 5.0]), (2, [4.0, 6.0]), (3, [8.0, 8.1]))]
+        >>> last_thirds = {1: [3.0, 5.0], 2: [4.0, 6.0], 3: [8.0, 8.1]}
+        >>> runs = [Trained(n, 0, "", [0, 9, 10], [0.0, *returns]) for n, returns in last_thirds.items()]
         >>> go_on([1, 2, 3], size=1, runs=runs), go_on([1, 2, 3], size=2, runs=runs)
         ([3], [3, 1])
     """

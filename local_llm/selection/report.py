@@ -21,7 +21,7 @@ from local_llm.selection import code_blocks
 from local_llm.selection.choose import Candidate, Choice
 from local_llm.selection.code_blocks import code_block
 from local_llm.selection.drawings import curves, films
-from local_llm.selection.training import Run
+from local_llm.selection.training import Trained
 
 MOST_OF_A_REPLY = 10_000  # characters shown of a reply without code
 STYLE = """
@@ -199,10 +199,10 @@ def _facts(facts: Mapping[str, Any]) -> str:
 def _table(candidates: list[Candidate], choice: Choice) -> str:
     """One row a candidate, one for random actions and, where something was trained, one for no prior."""
 
-    def runs_of(number: int | None) -> list[Run]:
+    def runs_of(number: int | None) -> list[Trained]:
         return [run for run in choice.runs if run.candidate == number]
 
-    rows: list[tuple[str, Measurement, list[Run], str, str]] = []
+    rows: list[tuple[str, Measurement, list[Trained], str, str]] = []
     for candidate in candidates:
         n = candidate.number
         measured = choice.measurements.get(n, Measurement())

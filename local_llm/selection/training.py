@@ -12,9 +12,10 @@ from typing import Any
 
 import gymnasium as gym
 
+from cleanrl_scripts.comparison.runs import Run
 from llmwrappers import __version__
+from llmwrappers.errors import UserError
 from llmwrappers.making import image_refusal
-from local_llm.selection.processes import training_command
 
 SCRIPT = Path(__file__).parents[2] / "cleanrl_scripts" / "ppo_camel.py"
 # A run is whole rollouts, and so is its clone: runs with and without a prior are evaluated at the same steps and end together.
@@ -34,7 +35,7 @@ class TrainingFailed(RuntimeError):
 
 
 @dataclass
-class Run:
+class Trained:
     """One training run: the evaluations of its agent alone, and what its audition found."""
 
     candidate: int | None
@@ -48,7 +49,7 @@ class Run:
         """Returns the evaluations over the last third of the run.
 
         Example:
-            >>> Run(1, seed=0, folder="", steps=[0, 50, 100, 150], returns=[0.0, 10.0, 20.0, 40.0]).last_third()
+            >>> Trained(1, seed=0, folder="", steps=[0, 50, 100, 150], returns=[0.0, 10.0, 20.0, 40.0]).last_third()
             [20.0, 40.0]
         """
         evaluations = zip(self.steps, self.returns, strict=True)
@@ -138,8 +139,8 @@ def train(
     arms: dict[int | None, Path | None],
     seeds: range,
     run_dir: Path,
-    execute: Callable[[dict[Path, list[str]]], dict[Path, str]],
-) -> tuple[list[Run], dict[int, str]]:
+    execute: Callable[[list[Run]], dict[Run, str]],
+) -> tuple[list[Trained], dict[int, str]]:
     """Trains every arm with every seed; returns the runs that count, and why a candidate is out.
 
     A run that has finished in ``run_dir`` before, with the same settings and code, is not repeated; one that was interrupted
@@ -147,7 +148,7 @@ def train(
 
     Args:
         arms: the file of each candidate; of None, no prior, there is none
-        execute: runs commands, each with its folder, and returns why those failed that did
+        execute: trains what is not finished, and returns why those failed that did
 
     Raises:
         TrainingFailed: training without a prior failed
@@ -156,43 +157,45 @@ def train(
     words += ["--no-cuda", "--no-save-model"]
     words += ["--env-kwargs", json.dumps(env_kwargs)] if env_kwargs else []
     training_code = [file.read_text("utf-8") for file in (SCRIPT, *sorted(SCRIPT.parent.glob("common/*.py")))]
-    folders, commands = {}, {}
+    begun: dict[tuple[int | None, int], Run] = {}
     for seed in seeds:
         for number, path in arms.items():
             # A run is what its settings and its code are: other ones go into another folder.
             code = path.read_text("utf-8") if path else ""
             key = hashlib.sha256(json.dumps([__version__, training_code, env_id, words, code]).encode()).hexdigest()
-            name = f"{'none' if number is None else f'candidate-{number}'}-seed-{seed}-{key[:8]}"
-            folder = folders[number, seed] = run_dir.resolve() / name
-            arguments = ["--env-id", env_id, "--prior", str(path.resolve()) if path else "none", *words]
-            arguments += ["--seed", str(seed), "--runs-dir", str(folder)]
-            if command := training_command(SCRIPT, folder, arguments):
-                commands[folder] = command
-    failures = execute(commands)
+            arm = "none" if number is None else f"candidate-{number}"
+            folder = run_dir.resolve() / f"{arm}-seed-{seed}-{key[:8]}"
+            flags = ("--env-id", env_id, "--prior", str(path.resolve()) if path else "none", *words, "--seed", str(seed))
+            begun[number, seed] = Run(env_id, arm, seed, int(settings["total_timesteps"]), folder, SCRIPT, flags)
+    try:
+        failures = execute([*begun.values()])
+    except UserError as error:
+        raise TrainingFailed(str(error)) from None
     runs, out, untested = [], {}, {}
-    for (number, seed), folder in folders.items():
-        run = None if folder in failures else _read_run(number, seed, folder)
-        if run is None or not all(map(math.isfinite, run.returns)):
-            why = failures.get(folder, f"it diverged: {folder} has an evaluation that is no number")
+    for (number, seed), run in begun.items():
+        trained = None if run in failures else _read(number, run)
+        if trained is None or not all(map(math.isfinite, trained.returns)):
+            why = failures.get(run, f"it diverged: {run.folder} has an evaluation that is no number")
             if number is None:
                 raise TrainingFailed(f"training without a prior failed with seed {seed}: {why}")
-            out[number] = f"failed in training with seed {seed}: {why}"
-        elif number is None or run.verdict.startswith(TESTED):
-            runs.append(run)
+            out.setdefault(number, f"failed in training with seed {seed}: {why}")
+        elif number is None or trained.verdict.startswith(TESTED):
+            runs.append(trained)
         else:
-            untested.setdefault(number, []).append(run.verdict)
+            untested.setdefault(number, []).append(trained.verdict)
     for number, verdicts in untested.items():
         if len(seeds) - len(verdicts) < min(2, len(seeds)):  # a standard error needs two
             out.setdefault(number, f"not tested: {verdicts[0]}")
     return runs, out
 
 
-def _read_run(candidate: int | None, seed: int, folder: Path) -> Run:
-    run_dir = sorted(folder.glob("*/args.json"))[-1].parent
-    run = Run(candidate, seed, folder.name, verdict=json.loads((run_dir / "summary.json").read_text("utf-8"))["verdict"])
-    with open(run_dir / "metrics.csv", newline="") as file:
+def _read(candidate: int | None, run: Run) -> Trained:
+    assert run.run_dir is not None
+    summary = json.loads((run.run_dir / "summary.json").read_text("utf-8"))
+    trained = Trained(candidate, run.seed, run.folder.name, verdict=summary["verdict"])
+    with open(run.run_dir / "metrics.csv", newline="") as file:
         for line in csv.DictReader(file):
             if line["metric"] == "eval/episodic_return":
-                run.steps.append(int(line["global_step"]))
-                run.returns.append(float(line["value"]))
-    return run
+                trained.steps.append(int(line["global_step"]))
+                trained.returns.append(float(line["value"]))
+    return trained

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cleanrl_scripts.comparison.runs import Run
+from cleanrl_scripts.comparison.training import train
 from llmwrappers import Trajectories, __version__
 from llmwrappers.errors import UserError
 from llmwrappers.files import sha256
 from local_llm.prompting.wording import number_text
-from local_llm.selection.processes import run_commands, training_command
 
 SCRIPT = Path(__file__).parents[2] / "cleanrl_scripts" / "ppo_ultra.py"
 
@@ -66,33 +67,24 @@ def try_by_training(
     """
     if not SCRIPT.is_file():
         raise UserError(f"no {SCRIPT}: a second round needs a checkout of the repository")
-    options = [
-        "--env-id",
-        env_id,
-        "--arm",
-        "a",
-        "--guidance",
-        "table",
-        "--imitation-coef",
-        "0",
-        "--control-probability",
-        "0.5",
-        "--seed",
-        str(seed),
-        "--no-cuda",
-    ]
+    options = ["--env-id", env_id, "--arm", "a", "--guidance", "table", "--imitation-coef", "0"]
+    options += ["--control-probability", "0.5", "--seed", str(seed), "--no-cuda"]
     options += ["--total-timesteps", str(timesteps), "--eval-every", str(timesteps), "--trajectory-episodes", str(episodes)]
     options += ["--env-kwargs", json.dumps(env_kwargs)] if env_kwargs else []
     key = hashlib.sha256(json.dumps([__version__, options, sha256(agent), sha256(table)]).encode()).hexdigest()
     folder = table.resolve().with_name(f"trial-{key[:8]}")
-    files = ["--agent", str(agent.resolve()), "--critical-states", str(table.resolve()), "--runs-dir", str(folder)]
-    if command := training_command(SCRIPT, folder, [*options, *files]):
-        print(f"trying the table for {number_text(timesteps)} steps; progress in {folder / 'log.txt'}", flush=True)
-        failures = run_commands({folder: command}, 1, print)
+    files = ["--agent", str(agent.resolve()), "--critical-states", str(table.resolve())]
+    run = Run(env_id, "a", seed, timesteps, folder, SCRIPT, (*options, *files))
+    if not run.is_finished:
+        print(f"trying the table for {number_text(timesteps)} steps; progress in {run.log}", flush=True)
+        try:
+            failures = train([run], folder.parent, jobs=1)
+        except UserError as error:
+            raise UserError(f"the trial of the table failed: {error}") from None
         if failures:
-            raise UserError(f"the trial of the table failed: {failures[folder]}")
-    (run_dir,) = (path.parent for path in folder.glob("*/entries.json"))
-    return read_trial(run_dir / "entries.json", run_dir / "trajectories.npz")
+            raise UserError(f"the trial of the table failed: {failures[run]}")
+    assert run.run_dir is not None
+    return read_trial(run.run_dir / "entries.json", run.run_dir / "trajectories.npz")
 
 
 def read_trial(entries: Path, trajectories: Path) -> Trial:

@@ -68,7 +68,6 @@ for step in range(0, given.total_timesteps + 1, given.total_timesteps // 10)[don
     with open(run_dir / "metrics.csv", "a") as file:
         file.write(f"{step},eval/episodic_return,{value:.1f}\\n")
     print(f"eval at global_step {step}: return {value:.1f}", flush=True)
-    print(f"global_step {step}/{given.total_timesteps}  return 7  SPS 10  left 0:00:10", flush=True)
     if given.arm == given.slow_arm:
         time.sleep(0.3)
     if given.arm == given.broken_arm and step > 0:

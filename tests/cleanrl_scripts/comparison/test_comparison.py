@@ -4,6 +4,7 @@ import io
 import json
 import math
 import re
+import sys
 
 import matplotlib.image
 import numpy as np
@@ -20,7 +21,7 @@ from cleanrl_scripts.comparison.runs import Run, by_name, parse_arms, plan
 from cleanrl_scripts.comparison.statistics import difference, estimate, improvement, iqm
 from cleanrl_scripts.comparison.tables import ALL, Report, amount, duration, make_report, markdown, steps_to_threshold
 from cleanrl_scripts.comparison.tracking import from_wandb
-from cleanrl_scripts.comparison.training import Display, choose_expert
+from cleanrl_scripts.comparison.training import Display, choose_expert, status, train
 from cleanrl_scripts.comparison.verdict import verdict
 from llmwrappers.errors import UserError
 
@@ -70,7 +71,45 @@ def test_the_environment_may_be_part_of_an_arms_flags(tmp_path):
     assert [by_name(run.flags)["--prior"] for run in runs] == ["A-v0.py", "B-v0.py"]
 
 
-def test_the_live_lines(tmp_path):
+METRICS_HEADER = "global_step,metric,value\n"
+PROGRESS = (
+    METRICS_HEADER + "100,eval/episodic_return,-3.5\n390,charts/episodic_return,-20.0\n400,losses/x,1.0\n400,charts/SPS,20.4\n"
+)
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """Three, of which the first one is under way."""
+    (tmp_path / "1" / "run").mkdir(parents=True)
+    (tmp_path / "1" / "run" / "args.json").touch()
+    return [Run("A-v0", "a", seed, 1000, tmp_path / str(seed), tmp_path, ()) for seed in (1, 2, 3)]
+
+
+def write(run: Run, text: str) -> None:
+    assert run.run_dir is not None
+    (run.run_dir / "metrics.csv").write_text(text)
+
+
+def test_where_a_run_is_is_what_its_metrics_say(runs):
+    assert status(runs[0]) == status(runs[1]) == (0, "", 0.0)
+    write(runs[0], PROGRESS)
+    assert status(runs[0]) == (400, "-20.0", 20.4)
+    write(runs[0], PROGRESS + '500,eval/episodic_return,1.25\n510,"audition/a, b",7.0\n')
+    assert status(runs[0]) == (510, "1.2", 20.4)
+
+
+def test_a_line_that_is_still_written_is_not_read(runs):
+    for cut in ("5", "500,eval/epi", "500,eval/episodic_return,1"):
+        write(runs[0], PROGRESS + cut)
+        assert status(runs[0]) == (400, "-20.0", 20.4)
+
+
+def test_the_end_of_long_metrics_is_enough(runs):
+    write(runs[0], METRICS_HEADER + "7,losses/x,1.0\n" * 100_000 + PROGRESS.removeprefix(METRICS_HEADER))
+    assert status(runs[0]) == (400, "-20.0", 20.4)
+
+
+def test_the_live_lines(runs, monkeypatch):
     class Terminal(list):
         write = list.append
 
@@ -80,22 +119,54 @@ def test_the_live_lines(tmp_path):
         def flush(self):
             pass
 
-    runs = [Run("A-v0", "a", seed, 1000, tmp_path / str(seed), tmp_path, ()) for seed in (1, 2, 3)]
-    (tmp_path / "1").mkdir()
-    text = "eval at global_step 100: return -3.5 without the mask\nglobal_step 400/1000  return -20  SPS 20  left 0:00:30\n"
-    runs[0].log.write_text(text)
+    write(runs[0], PROGRESS)
     terminal = Terminal()
-    display = Display(runs, terminal)
+    monkeypatch.setattr(sys, "stdout", terminal)
+    display = Display(runs, print)
     display.update(runs[:1], runs[1:2], 0)
     live, everything = "".join(terminal).splitlines()
-    assert live == "A-v0 a seed 1        400/1,000  return       -20  SPS    20  left 0:00:30"
-    assert everything == "1 of 3 runs finished, 1 running, 1 wait, left 0:01:20"
+    assert live == "A-v0 a seed 1        400/1,000  return     -20.0  SPS    20  left 0:00:29"
+    assert everything == "1 of 3 runs finished, 1 running, 1 wait, left 0:01:18"
     terminal.clear()
-    runs[0].log.write_text(text + "eval at global_step 500: return 1.5 without the mask\n")
+    write(runs[0], PROGRESS + "500,eval/episodic_return,1.5\n")
     display.last = -math.inf
     display.update(runs[:1], runs[1:2], 0)
     assert "".join(terminal).startswith("\x1b[2F\x1b[J")
     assert "500/1,000  return       1.5" in "".join(terminal)
+
+
+def test_what_is_left_counts_the_runs_that_come_later(runs):
+    write(runs[0], PROGRESS.replace("20.4", "20.0"))
+    lines = []
+    Display(runs, lines.append, later=9).update(runs[:1], runs[1:2], 0)
+    assert lines[0].splitlines()[-1] == "1 of 3 runs finished, 1 running, 1 wait, 9 come later, left 0:08:50"
+
+
+SCRIPT = """\
+import json, os, pathlib, sys
+run_dir = pathlib.Path(sys.argv[sys.argv.index("--runs-dir") + 1]) / "run"
+run_dir.mkdir()
+(run_dir / "args.json").touch()
+print("threads", os.environ["OMP_NUM_THREADS"])
+if "--broken" in sys.argv:
+    sys.exit("too large")
+(run_dir / "summary.json").write_text(json.dumps({"eval/episodic_return": 7.0}))
+"""
+
+
+def test_why_a_run_failed_is_returned_and_the_others_train(tmp_path):
+    script, lines = tmp_path / "script.py", []
+    script.write_text(SCRIPT)
+    flags = {"bad": ("--broken",), "good": ()}
+    runs = [Run("A-v0", arm, seed, 10, tmp_path / arm / str(seed), script, flags[arm]) for arm in flags for seed in (1, 2)]
+    failures = train(runs, tmp_path, jobs=2, log=lines.append)
+    assert list(failures) == runs[:2]
+    assert failures[runs[0]] == f"exit code 1; the end of {runs[0].log}:\nthreads 1\ntoo large"
+    assert [run.is_finished for run in runs] == [False, False, True, True]
+    assert f"failed: A-v0 bad seed 1: {failures[runs[0]]}" in lines
+    assert "finished: A-v0 good seed 2: return 7.0" in lines
+    assert train(runs[2:], tmp_path, log=lines.append) == {}
+    assert lines[-1] == "all runs are finished; nothing to train"
 
 
 def test_a_node_that_does_not_see_the_folder_says_so(tmp_path, monkeypatch):

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cleanrl_scripts.comparison.training import train
 from llmwrappers import load_prior
 from local_llm.selection import choose as module
 from local_llm.selection import training as training_module
 from local_llm.selection.choose import Candidate, Comparison, choose_candidate, exceeds, go_on
-from local_llm.selection.processes import run_commands
-from local_llm.selection.training import TESTED, Run, TrainingFailed, training_settings
+from local_llm.selection.training import TESTED, Trained, TrainingFailed, training_settings
 
 SWING_UP = """
 import math
@@ -60,7 +60,7 @@ def quiet(line: str) -> None:
 
 
 class FakeTraining:
-    """Stands in for run_commands: writes the run folder of a training that learned what ``learned`` says of a prior.
+    """Stands in for ``train``: writes the run folder of a training that learned what ``learned`` says of a prior.
 
     Args:
         failing: priors whose runs end with an error
@@ -68,33 +68,29 @@ class FakeTraining:
     """
 
     def __init__(self, learned, failing=(), refused=()):
-        self.learned, self.failing, self.refused, self.commands = learned, failing, refused, []
+        self.learned, self.failing, self.refused, self.begun, self.resumed = learned, failing, refused, [], []
 
-    def __call__(self, commands, jobs, log, steps, later):
+    def __call__(self, runs, output, jobs, log, later):
         failures = {}
-        for folder, command in commands.items():
-            self.commands.append(command)
-            if command[2] == "--resume":
-                run = Path(command[3])
-                prior, seed, total = json.loads((run / "args.json").read_text())
-            else:
-                option = dict(zip(command[2::2], command[3::2], strict=False))
-                prior, seed, total = Path(option["--prior"]).stem, int(option["--seed"]), int(option["--total-timesteps"])
-                run = folder / "run"
-                run.mkdir(parents=True)
-                (run / "args.json").write_text(json.dumps([prior, seed, total]))
+        for run in runs:
+            if run.is_finished:
+                continue
+            (self.resumed if run.run_dir else self.begun).append(run)
+            prior, seed, total = Path(run.flags[run.flags.index("--prior") + 1]).stem, run.seed, run.total_timesteps
+            run_dir = run.folder / "run"
+            run_dir.mkdir(parents=True, exist_ok=True)
+            (run_dir / "args.json").touch()
             if prior in self.failing:
-                failures[folder] = "exit status 1: out of memory"
+                failures[run] = "exit code 1: out of memory"
                 continue
             value = self.learned(prior, seed)
             lines = ["global_step,metric,value", "0,eval/episodic_return,-9999"]
             lines += [f"{total - 1},eval/episodic_return,{value}", f"{total},losses/value_loss,7"]
             lines += [f"{total},eval/episodic_return,{value}"]
-            (run / "metrics.csv").write_text("\n".join(lines) + "\n")
+            (run_dir / "metrics.csv").write_text("\n".join(lines) + "\n")
             is_refused = {prior, (prior, seed)} & set(self.refused)
             verdict = "" if prior == "none" else CHANCE if is_refused else f"The agent begins as a copy of {prior}: it is good."
-            (run / "summary.json").write_text(json.dumps({"verdict": verdict}))
-            (folder / "finished").touch()
+            (run_dir / "summary.json").write_text(json.dumps({"verdict": verdict}))
         return failures
 
 
@@ -168,7 +164,7 @@ class TestHalving:
         choice = choose_trained(made, training, tmp_path, seed=7)
         returns = {number: np.mean(m.returns) for number, m in choice.measurements.items()}
         trained = sorted(returns, key=lambda number: returns[number])[2:]
-        assert all("--clone-steps" in command for command in training.commands)
+        assert all("--clone-steps" in run.flags for run in training.begun)
         by_learning = {run.candidate for run in choice.runs} - {None}
         assert by_learning == set(trained)
         best = max(trained)
@@ -215,7 +211,7 @@ class TestHalving:
     def test_a_candidate_whose_training_fails_is_named_and_the_others_go_on(self, candidates, tmp_path):
         training = FakeTraining(lambda prior, seed: len(prior), failing=["policy-2"])
         choice = choose_trained(candidates(CONSTANT, BRAKE), training, tmp_path)
-        assert choice.outcomes == {1: "chosen", 2: "failed in training with seed 0: exit status 1: out of memory"}
+        assert choice.outcomes == {1: "chosen", 2: "failed in training with seed 0: exit code 1: out of memory"}
 
     def test_a_candidate_whose_training_diverges_is_named_and_the_others_go_on(self, candidates, tmp_path):
         training = FakeTraining(lambda prior, seed: math.nan if prior == "policy-2" else len(prior))
@@ -248,10 +244,10 @@ class TestHalving:
         choice = choose_trained(candidates(CONSTANT), FakeTraining(lambda *_: 0, failing=["policy-1"]), tmp_path)
         assert choice.candidate is None
         assert choice.verdict.startswith("No candidate could be used: all 1 failed; candidate 1 failed in training with seed ")
-        assert choice.verdict.endswith(": exit status 1: out of memory")
+        assert choice.verdict.endswith(": exit code 1: out of memory")
 
     def test_nothing_to_compare_with(self, candidates, tmp_path):
-        with pytest.raises(TrainingFailed, match="without a prior failed with seed 0: exit status 1: out of memory"):
+        with pytest.raises(TrainingFailed, match="without a prior failed with seed 0: exit code 1: out of memory"):
             choose_trained(candidates(CONSTANT), FakeTraining(lambda *_: 0, failing=["none"]), tmp_path)
 
     def test_finished_runs_are_found_again_and_interrupted_ones_resumed(self, candidates, tmp_path):
@@ -261,22 +257,22 @@ class TestHalving:
         resumed = FakeTraining(lambda prior, seed: len(prior))
         choice = choose_trained(made, resumed, tmp_path)
         assert choice.candidate == 1
-        assert [command[2] for command in resumed.commands] == ["--resume"] * 3
+        assert (len(resumed.begun), len(resumed.resumed)) == (0, 3)
         again = FakeTraining(lambda prior, seed: pytest.fail("it is known already"))
         assert choose_trained(made, again, tmp_path).runs == choice.runs
-        assert again.commands == []
+        assert again.begun == again.resumed == []
 
     def test_other_code_or_settings_train_anew(self, candidates, tmp_path):
         choose_trained(candidates(CONSTANT), FakeTraining(lambda *_: 0.0), tmp_path)
         changed = FakeTraining(lambda *_: 0.0)
         choose_trained(candidates(BRAKE), changed, tmp_path)
-        assert len(changed.commands) == 3  # those without a prior are the same
+        assert len(changed.begun) == 3  # those without a prior are the same
         choose_trained(candidates(BRAKE), changed, tmp_path, budget_steps=60_000)
-        assert len(changed.commands) == 3 + 6
+        assert len(changed.begun) == 3 + 6
 
 
-def last_thirds(**returns: list[float]) -> list[Run]:
-    return [Run(int(n[1:]), 0, "", [0, *range(90, 90 + len(last))], [0.0, *last]) for n, last in returns.items()]
+def last_thirds(**returns: list[float]) -> list[Trained]:
+    return [Trained(int(n[1:]), 0, "", [0, *range(90, 90 + len(last))], [0.0, *last]) for n, last in returns.items()]
 
 
 def test_where_training_does_not_tell_episodes_do():
@@ -333,19 +329,19 @@ def test_what_exceeds_by_more_than_twice_the_standard_error():
 def test_training_runs_are_made_with_the_same_arguments(candidates, tmp_path):
     training = FakeTraining(lambda prior, seed: 0.0)
     choose_trained(candidates(CONSTANT), training, tmp_path, env_kwargs={"g": 1.62})
-    assert training.commands
-    for command in training.commands:
-        assert command[command.index("--env-kwargs") + 1] == '{"g": 1.62}'
+    assert training.begun
+    for run in training.begun:
+        assert run.flags[run.flags.index("--env-kwargs") + 1] == '{"g": 1.62}'
 
 
 def test_real_training_runs_are_read_and_not_repeated(candidates, tmp_path, monkeypatch):
     # Starting a run takes seconds: those of the other seeds are copies of the first one's.
-    def train_once(commands, jobs, log, steps, later):
-        first = {folder: command for folder, command in commands.items() if "-seed-0-" in folder.name}
-        failures = run_commands(first, jobs, log)
-        for folder in commands.keys() - first.keys():
-            arm = folder.name.split("-seed-")[0]
-            shutil.copytree(next(done for done in first if done.name.startswith(arm)), folder)
+    def train_once(runs, **options):
+        first = {run.arm: run for run in runs if run.seed == 0}
+        failures = train([*first.values()], **options)
+        for run in runs:
+            if run.seed:
+                shutil.copytree(first[run.arm].folder, run.folder)
         return failures
 
     quick = {**training_settings(4096, None), "total_timesteps": 2560, "num_steps": 256, "eval_every": 256, "eval_episodes": 1}
@@ -359,8 +355,8 @@ def test_real_training_runs_are_read_and_not_repeated(candidates, tmp_path, monk
         assert run.verdict.startswith(f"{TESTED} policy-1: ") == (run.candidate == 1)
     assert choice.candidate == 1
 
-    def nothing_is_left(commands, jobs, log, steps, later):
-        assert commands == {}
+    def nothing_is_left(runs, **options):
+        assert all(run.is_finished for run in runs)
         return {}
 
     again = choose_candidate("CartPole-v1", candidates(BALANCE), **options, execute=nothing_is_left, log=quiet)

@@ -17,7 +17,7 @@ from local_llm.selection import drawings
 from local_llm.selection.choose import RULES, Candidate, Choice, Refused, choose_candidate
 from local_llm.selection.code_blocks import SCRIPT, SCRIPT_SOURCE
 from local_llm.selection.report import write_report
-from local_llm.selection.training import Run, training_settings
+from local_llm.selection.training import Trained, training_settings
 
 EVIL = "</pre></details><script>alert('code')</script><img src=x onerror=alert(1)>"
 
@@ -74,7 +74,7 @@ def trained() -> tuple[list[Candidate], Choice]:
         for number in (None, 1, 2) if seed == 0 else (None, 1):
             slope = {None: 1.0, 1: 3.0, 2: 2.0}[number] + 0.1 * seed
             returns = [-1200.0, -1200 + 100 * slope, -1200 + 200 * slope]
-            choice.runs.append(Run(number, seed, "", [0, 2048, 4096], returns))
+            choice.runs.append(Trained(number, seed, "", [0, 2048, 4096], returns))
     return candidates, choice
 
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from local_llm.selection.training import Run, least_steps, plan, training_settings
+from local_llm.selection.training import Trained, least_steps, plan, training_settings
 
 
 def test_learned_is_the_mean_over_the_last_third():
-    run = Run(1, 0, "", steps=[0, 60, 80, 120], returns=[1.0, 2.0, 4.0, 8.0])
+    run = Trained(1, 0, "", steps=[0, 60, 80, 120], returns=[1.0, 2.0, 4.0, 8.0])
     assert run.learned() == 6.0
 
 

@@ -73,7 +73,7 @@ class TestTrial:
         assert (description["arm"], description["control_probability"], description["total_timesteps"]) == ("a", 0.5, 2048)
 
         tables = {name: (folder / name).read_bytes() for name in ("table.json", "table-1.json", "critical.py")}
-        monkeypatch.setattr(module, "run_commands", None)  # the trial is there
+        monkeypatch.setattr(module, "train", None)  # the trial is there
         assert ask() == 0
         assert {name: (folder / name).read_bytes() for name in tables} == tables
         shutil.copy(pretrained / "trajectories.npz", folder)
@@ -94,6 +94,6 @@ class TestTrial:
         assert len(backend.texts) == 4
         assert self.run(monkeypatch, pretrained, backend, "--output", "short", "--round-timesteps", "100") == 1
         error = capsys.readouterr().err
-        assert "the trial of the table failed: exit status 1" in error
+        assert "the trial of the table failed: the first run, Pendulum-v1 a seed 0, did not start: exit code 1" in error
         assert "--total-timesteps 100 must be at least one rollout" in error
         assert (tmp_path / "short" / "table.json").exists()
