@@ -37,8 +37,8 @@ def without_audition() -> None:
         teacher, *others = set(teachers) - {CHANCE, NOTHING}
         if others:
             raise UserError(f"--change audition: --prior must name one policy, got {len(others) + 1}")
-        played = {teacher: [teachers[teacher].play(seed=int(rng.integers(2**31)))]}
-        return Audition(played, teacher, f"The agent begins as a copy of {teacher}: there was no audition.", True)
+        played = {teacher: [teachers[teacher].play(int(rng.integers(2**31)), most_steps=clone_steps // 2)]}
+        return Audition(played, teacher, "better", beats_nothing=True)
 
     ppo_camel.audition = appoint
 

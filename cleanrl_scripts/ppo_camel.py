@@ -13,7 +13,7 @@
 # With --prior none it is CleanRL's PPO from the first step to the last.
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import gymnasium as gym
@@ -42,7 +42,7 @@ from cleanrl_scripts.learning.priors_of_arms import (
     require_no_fault,
 )
 from llmwrappers.errors import UserError
-from llmwrappers.priors.audition import Audition, Teacher, audition, contestants
+from llmwrappers.priors.audition import Audition, Teacher, Verdict, audition, contestants
 from llmwrappers.priors.dagger import DAgger
 
 
@@ -318,11 +318,11 @@ def main(argv: list[str] | None = None) -> None:
 
 def train(args: Args, ppo: PPO, teachers: dict[str, Teacher], eval_env: gym.Env, run_dir: Path, arm: str) -> None:
     agent, rng, batch = ppo.agent, ppo.rng, args.num_envs * args.num_steps
-    global_step, start, verdict, evaluated = 0, 0, "", {}
+    global_step, start, verdict, evaluated = 0, 0, None, {}
     with checkpoint_of(run_dir, agent.device) as checkpoint:
         if checkpoint:
-            global_step, start, verdict = (checkpoint[name] for name in ("global_step", "start", "verdict"))
-            evaluated = checkpoint.get("evaluated", {})
+            global_step, start, evaluated = checkpoint["global_step"], checkpoint["start"], checkpoint.get("evaluated", {})
+            verdict = Verdict(**checkpoint["audition"]) if checkpoint.get("audition") else None
             agent.load_state_dict(checkpoint["agent"])
             ppo.optimizer.load_state_dict(checkpoint["optimizer"])
             rng.bit_generator.state = json.loads(checkpoint["rng"])
@@ -338,11 +338,11 @@ def train(args: Args, ppo: PPO, teachers: dict[str, Teacher], eval_env: gym.Env,
             evaluated = evaluate_now()
             if teachers:
                 start, found = begin(args, agent, teachers, rng, logger)
-                global_step, verdict = start, found.verdict
+                global_step = start
                 evaluated = evaluate_now()
-                if shortfall := found.shortfall(teachers, evaluated["eval/episodic_return"]):
-                    verdict += f" {shortfall}"
-                    logger.print(shortfall)
+                verdict = found.verdict_on_copy(teachers, evaluated["eval/episodic_return"])
+                if verdict.falls_short:
+                    logger.print(verdict.shortfall)
         # A checkpoint is made where all episodes begin anew, with seeds of the run's own stream: then there is no state in the
         # environments, and a run that resumes there does exactly what an uninterrupted run does.
         last_checkpoint = global_step
@@ -368,21 +368,23 @@ def train(args: Args, ppo: PPO, teachers: dict[str, Teacher], eval_env: gym.Env,
                 evaluated = evaluate_now()
             if global_step >= last_checkpoint + args.checkpoint_every or global_step == total:
                 last_checkpoint = global_step
-                state = {"global_step": global_step, "start": start, "verdict": verdict, "evaluated": evaluated}
-                state |= {"agent": agent.state_dict()}
+                state = {"global_step": global_step, "start": start, "evaluated": evaluated, "agent": agent.state_dict()}
+                state |= {"audition": verdict and asdict(verdict)}
                 state |= {"optimizer": ppo.optimizer.state_dict(), "rng": json.dumps(rng.bit_generator.state)}
                 save_checkpoint(run_dir, {**state, "logger": logger.state_dict()})
 
         if args.save_model:
             agent.save(run_dir, args, global_step)
-        logger.write_summary(global_step, {**evaluated, "verdict": verdict})
+        taught = verdict is not None and verdict.taught
+        summary = {**evaluated, "taught": taught, "audition": verdict and asdict(verdict)}
+        logger.write_summary(global_step, summary, str(verdict or ""))
 
 
 def begin(args: Args, agent: ActorCritic, teachers: dict[str, Teacher], rng, logger: Logger) -> tuple[int, Audition]:
     """Audition and clone; returns the steps that they took, and what was found."""
     found, steps = audition(teachers, args.clone_steps, rng), 0
     require_no_fault(args, found.faults)
-    logger.print(found.verdict)
+    logger.print(str(found.verdict))
     for name, episodes in found.played.items():
         for episode in episodes:
             steps += len(episode.rewards)

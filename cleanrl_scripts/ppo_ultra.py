@@ -434,7 +434,7 @@ def train(
 
         summary: dict = dict(evaluated)
         if worth and guidance is not None:
-            summary["verdict"] = str(worth)
+            summary["entries"] = {"count": entry_count(guidance), "disabled": worth.disabled, "helped": worth.helped}
             write_atomically(run_dir / "entries.json", json.dumps(entry_table(worth, guidance), indent=1))
             logger.print(str(worth))
         if args.save_model:
@@ -443,7 +443,7 @@ def train(
                 trajectories = record(make_flat_env(args), args.env_id, agent, args.trajectory_episodes, args.seed)
                 trajectories.save(run_dir / "trajectories.npz")
                 logger.print(f"{trajectories} in trajectories.npz")
-        logger.write_summary(global_step, summary)
+        logger.write_summary(global_step, summary, str(worth or ""))
 
 
 if __name__ == "__main__":

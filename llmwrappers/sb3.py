@@ -197,7 +197,7 @@ def begin_as(
         warmup_steps: steps over which the learning rate rises
 
     Returns:
-        the audition: its ``verdict`` is a sentence, its ``teacher`` the name of the prior, "" if it was refused
+        the audition: ``print(found.verdict)`` says why, its ``teacher`` is the name of the prior, "" if it was refused
 
     Raises:
         TypeError: a model without such a policy or such environments

@@ -213,7 +213,7 @@ def test_the_model_begins_as_its_prior(learner, normalised):
     envs = VecNormalize(envs, gamma=0.5) if normalised else envs
     model = learner("MlpPolicy", envs, gamma=0.5, n_steps=128, seed=0, device="cpu")
     found = begin_as(model, linear, total_timesteps=8000, clone_steps=4000, warmup_steps=2000)
-    assert found.verdict.startswith("The agent begins as a copy of prior")
+    assert str(found.verdict).startswith("The agent begins as a copy of prior")
     assert model.num_timesteps == 4000
     fresh = [PaidLine().reset(seed=seed)[0] for seed in range(1000, 1200)]
     agent = unmasked(model)
@@ -248,7 +248,7 @@ def test_a_prior_that_is_no_better_than_chance_leaves_the_model_as_it_was():
     model = stable_baselines3.PPO("MlpPolicy", make_vec_env(PaidLine), seed=0, device="cpu")
     before = copy.deepcopy(model.policy.state_dict())
     found = begin_as(model, lambda observation: [4.0, -2.0], total_timesteps=8000, clone_steps=1000)
-    assert (found.teacher, found.verdict.startswith("No prior")) == ("", True)
+    assert (found.teacher, str(found.verdict).startswith("No prior")) == ("", True)
     assert all(torch.equal(before[name], value) for name, value in model.policy.state_dict().items())
     assert 0 < model.num_timesteps == found.steps <= 1000
 

@@ -97,14 +97,14 @@ class Logger:
     def steps_per_second(self) -> float:
         return max(self.global_step - self.start_step, 1) / max(time.monotonic() - self.start_time, 1e-9)
 
-    def write_summary(self, global_step: int, values: dict) -> None:
-        """Writes summary.json, which says that the run has finished."""
+    def write_summary(self, global_step: int, values: dict, verdict: str = "") -> None:
+        """Writes summary.json, which says that the run has finished; a verdict in words goes to W&B and the last line."""
         summary = {"global_step": global_step, "seconds": round(self.seconds, 1), **values}
         write_atomically(self.run_dir / "summary.json", json.dumps(summary, indent=2))
         if self.wandb:
-            self.wandb.summary.update(summary)
-        verdict = f"; {values['verdict']}" if values.get("verdict") else ""
-        self.print(f"return of the agent alone at the end: {values['eval/episodic_return']:.1f}{verdict}")
+            self.wandb.summary.update(summary | ({"verdict": verdict} if verdict else {}))
+        words = f"; {verdict}" if verdict else ""
+        self.print(f"return of the agent alone at the end: {values['eval/episodic_return']:.1f}{words}")
 
     def state_dict(self) -> dict:
         """What a checkpoint keeps of it; the metrics so far are on the disk then."""

@@ -147,8 +147,9 @@ def record_runs(output: Path, runs: list[Run], left_out: dict[Run, str]) -> None
             "hours": round(summary["seconds"] / 3600, 3) if "seconds" in summary else None,
             "commit": made.get("git_commit"),
             "versions": others or None,
-            "verdict": summary.get("verdict"),
             "left_out": left_out.get(run),
+            # The last of a run that was made when a summary held a sentence.
+            **{name: summary.get(name) for name in ("audition", "entries", "verdict")},
         }
         note = {name: value for name, value in note.items() if value is not None}
         description.setdefault("runs", {}).setdefault(run.env_id, {}).setdefault(run.arm, {})[str(run.seed)] = note

@@ -28,7 +28,8 @@ def verdict(report: Report) -> str:
         has = "in"
     seeds = sorted({len(of_arm) for curves in report.curves for of_arm in curves.seeds.values()})
     text = f"{'; '.join(clauses)} ({_count(seeds)} an arm)."
-    return text if text.startswith(tuple(report.arms)) else text[0].upper() + text[1:]
+    begins_with_arm = next(iter(claims))[0] != ""  # whose name stays as it is
+    return text if begins_with_arm else text[0].upper() + text[1:]
 
 
 def _count(seeds: list[int]) -> str:

@@ -128,6 +128,11 @@ class EntryWorth:
         return [index for index, entry in enumerate(self._entries) if entry.is_disabled]
 
     @property
+    def helped(self) -> list[int]:
+        """The entries that surely helped: at their last test the interval lay wholly above 0."""
+        return [index for index, entry in enumerate(self._entries) if entry.interval[1] > 0]
+
+    @property
     def estimates(self) -> list[float]:
         """What each entry is worth so far, without an interval; NaN for one that has not been played both ways."""
         return [e.fired.mean - e.withheld.mean if e.fired.count and e.withheld.count else math.nan for e in self._entries]
@@ -156,11 +161,10 @@ class EntryWorth:
         return rows
 
     def __str__(self) -> str:
-        helped = [index for index, entry in enumerate(self._entries) if entry.interval[1] > 0]
         parts = []
-        for entries, what in ((self.disabled, "cost return and got disabled"), (helped, "surely helped")):
+        for entries, what in ((self.disabled, "cost return and got disabled"), (self.helped, "surely helped")):
             parts.append(f"{len(entries)} {what}{': ' if entries else ''}{', '.join(map(str, entries))}")
-        unclear = len(self._entries) - len(self.disabled) - len(helped)
+        unclear = len(self._entries) - len(self.disabled) - len(self.helped)
         return f"of {len(self._entries)} entries {'; '.join(parts)}; {unclear} met too rarely, or doing too little, to tell"
 
     def state(self) -> list[list[Any]]:

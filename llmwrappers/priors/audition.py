@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium as gym
 import numpy as np
@@ -136,17 +136,99 @@ def contestants(
     return {name: Teacher(env, policy, observe, prior_input, radius) for name, policy in (policies | priors).items()}
 
 
+Reason = Literal["better", "chance", "nothing", "faults"]
+"""Better than random actions and other than doing nothing; chance explains the one or the other; all priors failed."""
+
+
+@dataclass
+class Verdict:
+    """Which prior teaches, or why none does, in types that fit JSON; ``str`` of it is a sentence.
+
+    Attributes:
+        candidate: the prior in front; "" where all failed
+        returns: the mean returns of it, of random actions and, on a Box, of doing nothing
+        episodes: how many it played
+        steps: how many the audition took
+        beats_nothing: whether it also returned more than doing nothing; if not, less, it has much to learn
+        faults: the first fault of each prior that failed
+        copy_return: what its copy returned, once there is one
+        keeps_state: whether the teacher keeps state; only looked for where the copy falls short
+
+    Example:
+        >>> print(Verdict("hops", "better", {"hops": 9.0, "random actions": 1.0}, episodes=3, steps=300, beats_nothing=True))
+        The agent begins as a copy of hops: hops returned 9.0 (3 episodes), random actions 1.0.
+    """
+
+    candidate: str
+    reason: Reason
+    returns: dict[str, float]
+    episodes: int
+    steps: int
+    beats_nothing: bool = False
+    faults: dict[str, str] = field(default_factory=dict)
+    copy_return: float | None = None
+    keeps_state: bool = False
+
+    @property
+    def taught(self) -> bool:
+        """Whether a prior teaches."""
+        return self.reason == "better"
+
+    @property
+    def falls_short(self) -> bool:
+        """Whether the copy comes less than half way from random actions to its teacher."""
+        if self.copy_return is None or CHANCE not in self.returns:
+            return False
+        return not self.copy_return >= (self.returns[self.candidate] + self.returns[CHANCE]) / 2  # NaN falls short, too
+
+    @property
+    def shortfall(self) -> str:
+        """Says that the copy falls short, and why; "" where it does not."""
+        if not self.falls_short:
+            return ""
+        why = "its network cannot tell apart what the teacher tells apart, or too few steps were cloned (clone_steps)"
+        if self.keeps_state:
+            why = (
+                "the teacher answers otherwise when asked about the same state alone, so it keeps state that the observation "
+                "does not show. Show it: gymnasium.wrappers.TimeAwareObservation, or an observation that holds the phase"
+            )
+        return (
+            f"The copy returns {self.copy_return:.1f}, less than half way from random actions ({self.returns[CHANCE]:.1f}) to "
+            f"its teacher ({self.returns[self.candidate]:.1f}): {why}."
+        )
+
+    def __str__(self) -> str:
+        found = [f"{name}: {fault}" for name, fault in self.faults.items()]
+        if self.candidate:
+            found = [f"{self.candidate} returned {self.returns[self.candidate]:.1f} ({self.episodes} episodes)"]
+            found += [f"{name} {value:.1f}" for name, value in self.returns.items() if name != self.candidate]
+        if not self.taught:
+            why = {
+                "chance": "No prior returned more than chance explains",
+                "nothing": "No prior is told from doing nothing by its returns",
+                "faults": "All priors failed",
+            }[self.reason]
+            return f"{why} ({(', ' if self.candidate else '; ').join(found)}): the agent learns alone."
+        more = "" if self.beats_nothing else " It explores more than a copy of a good prior would."
+        return f"The agent begins as a copy of {self.candidate}: {', '.join(found)}.{more} {self.shortfall}".rstrip()
+
+
 @dataclass
 class Audition:
-    """What came of an audition: all episodes, the name of the prior that teaches ("" for none), and a sentence on why.
+    """What came of an audition: all episodes, the prior in front ("" where all failed), and why it teaches or does not.
 
-    ``beats_nothing``: whether it also returned more than doing nothing; if not, less, it has much to learn.
+    ``beats_nothing``: whether it also returned more than doing nothing.
     """
 
     played: dict[str, list[Episode]]
-    teacher: str
-    verdict: str
+    best: str
+    reason: Reason
     beats_nothing: bool = False
+
+    @property
+    def teacher(self) -> str:
+        """The name of the prior that teaches; "" for none."""
+        return self.best if self.reason == "better" else ""
 
     def mean_return(self, name: str) -> float:
         return float(np.mean([episode.episodic_return for episode in self.played[name]]))
@@ -162,23 +244,19 @@ class Audition:
         first = {name: next((e.first_fault for e in episodes if e.faults), "") for name, episodes in self.played.items()}
         return {name: fault for name, fault in first.items() if fault}
 
-    def shortfall(self, teachers: dict[str, Teacher], copy_return: float) -> str:
-        """Says that a copy is far worse than its teacher, and why, if it comes less than half way from random actions to it."""
-        if not self.teacher:
-            return ""
-        taught, chance = self.mean_return(self.teacher), self.mean_return(CHANCE)
-        if copy_return >= (taught + chance) / 2:
-            return ""
-        why = "its network cannot tell apart what the teacher tells apart, or too few steps were cloned (clone_steps)"
-        if teachers[self.teacher].keeps_state(self.played[self.teacher][0]):
-            why = (
-                "the teacher answers otherwise when asked about the same state alone, so it keeps state that the observation "
-                "does not show. Show it: gymnasium.wrappers.TimeAwareObservation, or an observation that holds the phase"
-            )
-        return (
-            f"The copy returns {copy_return:.1f}, less than half way from random actions ({chance:.1f}) to its teacher "
-            f"({taught:.1f}): {why}."
-        )
+    @property
+    def verdict(self) -> Verdict:
+        returns = {name: self.mean_return(name) for name in (self.best, CHANCE, NOTHING) if name in self.played}
+        episodes = len(self.played.get(self.best, ()))
+        return Verdict(self.best, self.reason, returns, episodes, self.steps, self.beats_nothing, self.faults)
+
+    def verdict_on_copy(self, teachers: dict[str, Teacher], copy_return: float) -> Verdict:
+        """The verdict with what the copy of the teacher returned, if one teaches, and why it falls short where it does."""
+        verdict = self.verdict
+        if self.teacher:
+            verdict.copy_return = copy_return
+            verdict.keeps_state = verdict.falls_short and teachers[self.teacher].keeps_state(self.played[self.teacher][0])
+        return verdict
 
 
 def audition(teachers: dict[str, Teacher], clone_steps: int, rng: np.random.Generator) -> Audition:
@@ -206,7 +284,7 @@ def audition(teachers: dict[str, Teacher], clone_steps: int, rng: np.random.Gene
 
     played = {name: [play(name)] for name in teachers}
     bars = [name for name in teachers if name in (CHANCE, NOTHING)]
-    verdict = ""
+    best, reason = "", "faults"
     for most, share, beside in ((3, 0.6, [CHANCE]), (10, 0.75, bars)):
         while faultless := [name for name in teachers if name not in bars and not any(e.faults for e in played[name])]:
             best = max(faultless, key=lambda name: np.mean(returns(name)))
@@ -216,21 +294,15 @@ def audition(teachers: dict[str, Teacher], clone_steps: int, rng: np.random.Gene
                 break
             played[rarest].append(play(rarest))
         else:
-            verdict = "All priors failed"
-            reasons = Audition(played, "", "").faults
-            verdict += f" ({'; '.join(f'{name}: {fault}' for name, fault in reasons.items())})"
-            break
-        found = [f"{best} returned {np.mean(returns(best)):.1f} ({len(played[best])} episodes)"]
-        found += [f"{name} {np.mean(returns(name)):.1f}" for name in bars]
+            return Audition(played, "", "faults")
         beats_nothing = NOTHING not in bars or exceeds(returns(best), returns(NOTHING))
         if not exceeds(returns(best), returns(CHANCE)):
-            verdict = f"No prior returned more than chance explains ({', '.join(found)})"
+            reason = "chance"
         elif not beats_nothing and not exceeds([-value for value in returns(best)], [-value for value in returns(NOTHING)]):
-            verdict = f"No prior is told from doing nothing by its returns ({', '.join(found)})"
+            reason = "nothing"
         else:
-            more = "" if beats_nothing else " It explores more than a copy of a good prior would."
-            return Audition(played, best, f"The agent begins as a copy of {best}: {', '.join(found)}.{more}", beats_nothing)
-    return Audition(played, "", f"{verdict}: the agent learns alone.")
+            return Audition(played, best, "better", beats_nothing)
+    return Audition(played, best, reason)
 
 
 def exceeds(returns: list[float], others: list[float]) -> bool:

@@ -6,7 +6,6 @@ What counts is what an agent that began as the prior's copy returns alone, after
 
 import functools
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,13 +16,14 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from cleanrl_scripts.comparison import training
 from cleanrl_scripts.comparison.runs import Run
+from cleanrl_scripts.comparison.training import train
 from llmwrappers.making import make
 from llmwrappers.priors import PriorPolicy
 from llmwrappers.priors.measurement import HEADER, RULE, Measurement, choose, doing_nothing, measure, random_actions, row
 from local_llm.prompting.wording import number_text
-from local_llm.selection.training import FINAL_SEEDS, MOST_TRAINED, Trained, plan, require_trainable, train, training_settings
+from local_llm.selection import training
+from local_llm.selection.training import FINAL_SEEDS, MOST_TRAINED, Outcome, Trained
 
 # With three candidates 13 runs of 102 400 steps.
 BUDGET_STEPS = 1_350_000
@@ -99,7 +99,7 @@ class Choice:
     best: int | None
     verdict: str
     rule: str
-    outcomes: dict[int, str]
+    outcomes: dict[int, Outcome]
     measurements: dict[int, Measurement]
     random: Measurement
     nothing: Measurement | None
@@ -121,7 +121,7 @@ def choose_candidate(
     run_dir: Path = Path("runs"),
     jobs: int | None = None,
     log: Callable[[str], object] = print,
-    execute: Callable[..., dict[Run, str]] = training.train,
+    execute: Callable[..., dict[Run, str]] = train,
 ) -> Choice:
     """Chooses the candidate that helps most, or none of them, by the rule in ``RULES[select]``.
 
@@ -154,8 +154,8 @@ def choose_candidate(
         >>> hops = Candidate(1, "def policy(obs): ...", Path("policy-1.py"), load_prior("Hopper-v5"))
         >>> wrong = Candidate(2, "import os", Path("policy-2.py"), rejected="line 1: imports os")
         >>> choice = choose_candidate("Hopper-v5", [hops, wrong], select="probe", episodes=2, log=lambda line: None)
-        >>> choice.candidate, choice.outcomes
-        (1, {1: 'chosen', 2: 'rejected: line 1: imports os'})
+        >>> choice.candidate, [str(outcome) for outcome in choice.outcomes.values()]
+        (1, ['chosen', 'rejected: line 1: imports os'])
     """
     if select not in RULES:
         raise ValueError(f"select must be 'return' or 'probe', got {select!r}")
@@ -170,7 +170,7 @@ def choose_candidate(
     time_limit = env.spec and env.spec.max_episode_steps
     try:
         if select == "return":
-            require_trainable(sum(candidate.policy is not None for candidate in candidates), budget_steps, env)
+            training.require_trainable(sum(candidate.policy is not None for candidate in candidates), budget_steps, env)
         log(HEADER)
         random = measure(env, random_actions(env.action_space, seed), episodes, seed)
         log(row("random", random))
@@ -182,16 +182,17 @@ def choose_candidate(
         for candidate in candidates:
             number = candidate.number
             if candidate.policy is None:
-                outcomes[number] = f"rejected: {candidate.rejected}"
+                outcomes[number] = Outcome("rejected", f"rejected: {candidate.rejected}")
                 continue
             first = first_with.setdefault(candidate.source, number)
             if first != number:
-                outcomes[number] = f"repeated: the same code as candidate {first}"
+                outcomes[number] = Outcome("repeated", f"repeated: the same code as candidate {first}")
                 continue
             measured = measurements[number] = measure(env, candidate.policy, episodes, seed)
             log(row(str(number), measured))
             if measured.faults:
-                outcomes[number] = f"faulted in {measured.faults} of {sum(measured.steps)} steps: {measured.first_fault}"
+                how_often = f"faulted in {measured.faults} of {sum(measured.steps)} steps"
+                outcomes[number] = Outcome("faulted", f"{how_often}: {measured.first_fault}")
     finally:
         env.close()
 
@@ -226,9 +227,9 @@ def _choose_by_episodes(choice: Choice, usable: dict[int, Measurement]) -> None:
     better = {}
     for number, measured in usable.items():
         if not exceeds(measured.returns, choice.random.returns):
-            choice.outcomes[number] = "no better than random actions"
+            choice.outcomes[number] = Outcome("no better than random actions")
         elif choice.nothing and not exceeds(measured.returns, choice.nothing.returns):
-            choice.outcomes[number] = "no better than doing nothing"
+            choice.outcomes[number] = Outcome("no better than doing nothing")
         else:
             better[number] = measured
     choice.candidate, choice.best = choose(better), choose(better or usable)
@@ -242,7 +243,7 @@ def _choose_by_episodes(choice: Choice, usable: dict[int, Measurement]) -> None:
             f"returns {alone} over {episodes} episodes, and chance explains that as well; ask for other candidates."
         )
         return
-    choice.outcomes |= dict.fromkeys(better, "worse by the rule") | {choice.candidate: "chosen"}
+    choice.outcomes |= dict.fromkeys(better, Outcome("worse by the rule")) | {choice.candidate: Outcome("chosen")}
     choice.verdict = (
         f"Candidate {choice.candidate} is the best by episodes alone: it returns {alone} over {episodes} episodes, random "
         f"actions {by_chance}; whether an agent learns more with it, only training tells."
@@ -266,10 +267,10 @@ def _choose_by_training(
         ranking.append(best)
         del rest[best]
     for number in ranking[MOST_TRAINED:]:
-        choice.outcomes[number] = f"untrained: not among the {MOST_TRAINED} best by episodes"
+        choice.outcomes[number] = Outcome("untrained", f"untrained: not among the {MOST_TRAINED} best by episodes")
     arms = ranking[:MOST_TRAINED]
-    rungs, runs, steps = plan(len(arms), budget_steps, time_limit)
-    choice.settings = training_settings(steps, time_limit)
+    rungs, runs, steps = training.plan(len(arms), budget_steps, time_limit)
+    choice.settings = training.training_settings(steps, time_limit)
     log(
         f"training {len(arms)} of them, and without a prior: {sum(runs)} runs of {number_text(steps)} steps; how long it takes "
         "is said when the first ones run"
@@ -281,13 +282,13 @@ def _choose_by_training(
     seed = choice.seed
     for rung, size in enumerate(rungs):
         going_on = go_on(arms, size, choice.runs)
-        choice.outcomes |= dict.fromkeys(set(arms) - set(going_on), "dropped: others learned more")
+        choice.outcomes |= dict.fromkeys(set(arms) - set(going_on), Outcome("dropped", "dropped: others learned more"))
         arms = going_on
         seeds = range(seed, seed + (FINAL_SEEDS if size == 1 else 1))
         seed = seeds.stop
         files: dict[int | None, Path | None] = {None: None, **{number: paths[number] for number in arms}}
         run_all = functools.partial(execute, output=run_dir, jobs=jobs, log=log, later=sum(runs[rung + 1 :]))
-        final, out = train(choice.env_id, choice.env_kwargs, choice.settings, files, seeds, run_dir, run_all)
+        final, out = training.train(choice.env_id, choice.env_kwargs, choice.settings, files, seeds, run_dir, run_all)
         choice.runs += final
         choice.outcomes |= out
         arms = [number for number in arms if number not in out]
@@ -299,7 +300,7 @@ def _choose_by_training(
     comparison = choice.comparison = Comparison([run.learned() for run in final if run.candidate == last], learned(None))
     helps = exceeds(comparison.candidate, comparison.none)
     choice.candidate = last if helps else None
-    choice.outcomes[last] = "chosen" if helps else "the best of them, but does not help"
+    choice.outcomes[last] = Outcome("chosen" if helps else "the best of them, but does not help")
     with_prior, without = (number_text(fmean(values)) for values in (comparison.candidate, comparison.none))
     numbers = (
         f"after {number_text(steps)} steps the agent returns {with_prior} ({len(comparison.candidate)} seeds, least "
@@ -342,7 +343,7 @@ def _name(number: int | None) -> str:
 
 def _none_usable(choice: Choice) -> str:
     """The verdict where nothing is left to choose from."""
-    kinds = Counter(re.findall(r"not tested|\w+", outcome)[0] for outcome in choice.outcomes.values())
+    kinds = Counter(outcome.kind for outcome in choice.outcomes.values())
     counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
-    first, why = min(choice.outcomes.items())
-    return f"No candidate could be used: {'all ' if len(kinds) == 1 else ''}{counts}; candidate {first} {why}"
+    first, outcome = min(choice.outcomes.items())
+    return f"No candidate could be used: {'all ' if len(kinds) == 1 else ''}{counts}; candidate {first} {outcome}"

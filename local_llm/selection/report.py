@@ -134,7 +134,7 @@ def write_report(
         curves(choice),
         f"<h2>How it was decided</h2><p>{escape(choice.rule)}</p>",
         "<h2>The code</h2>",
-        *(_code(candidate, choice.outcomes[candidate.number]) for candidate in ordered),
+        *(_code(candidate, str(choice.outcomes[candidate.number])) for candidate in ordered),
         "<h2>Where it comes from</h2>",
         _details("The prompt", prompt),
         _details("What asking has cost", ledger) if ledger else "",
@@ -206,7 +206,8 @@ def _table(candidates: list[Candidate], choice: Choice) -> str:
     for candidate in candidates:
         n = candidate.number
         measured = choice.measurements.get(n, Measurement())
-        rows.append((f"Candidate {n}", measured, runs_of(n), choice.outcomes[n], "chosen" if n == choice.candidate else ""))
+        mark, outcome = "chosen" if n == choice.candidate else "", str(choice.outcomes[n])
+        rows.append((f"Candidate {n}", measured, runs_of(n), outcome, mark))
     rows.append(("Random actions", choice.random, [], "", "reference"))
     if choice.nothing:
         rows.append(("Doing nothing", choice.nothing, [], "", "reference"))

@@ -16,6 +16,7 @@ from cleanrl_scripts.comparison.runs import Run
 from llmwrappers import __version__
 from llmwrappers.errors import UserError
 from llmwrappers.making import image_refusal
+from llmwrappers.priors.audition import Verdict
 
 SCRIPT = Path(__file__).parents[2] / "cleanrl_scripts" / "ppo_camel.py"
 # A run is whole rollouts, and so is its clone: runs with and without a prior are evaluated at the same steps and end together.
@@ -23,8 +24,6 @@ ROLLOUT_STEPS = 2048
 MOST_CLONE_STEPS = 20_000
 # Audition and clone need at least so many episodes, be they as long as they can: five for the audition, one for the clone.
 CLONE_EPISODES = 6
-# How a run's verdict begins if its prior has passed the audition.
-TESTED = "The agent begins as a copy of"
 # Candidates that are trained at most, and the fresh seeds of the last one.
 MOST_TRAINED = 3
 FINAL_SEEDS = 3
@@ -36,14 +35,14 @@ class TrainingFailed(RuntimeError):
 
 @dataclass
 class Trained:
-    """One training run: the evaluations of its agent alone, and what its audition found."""
+    """One training run: the evaluations of its agent alone, and what its audition found, if it has a prior."""
 
     candidate: int | None
     seed: int
     folder: str
     steps: list[int] = field(default_factory=list)
     returns: list[float] = field(default_factory=list)
-    verdict: str = ""
+    verdict: Verdict | None = None
 
     def last_third(self) -> list[float]:
         """Returns the evaluations over the last third of the run.
@@ -58,6 +57,17 @@ class Trained:
     def learned(self) -> float:
         """Returns their mean."""
         return fmean(self.last_third())
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a candidate: a kind for programs; ``str`` of it is for people."""
+
+    kind: str
+    text: str = ""
+
+    def __str__(self) -> str:
+        return self.text or self.kind
 
 
 def least_steps(time_limit: int | None) -> int:
@@ -140,7 +150,7 @@ def train(
     seeds: range,
     run_dir: Path,
     execute: Callable[[list[Run]], dict[Run, str]],
-) -> tuple[list[Trained], dict[int, str]]:
+) -> tuple[list[Trained], dict[int, Outcome]]:
     """Trains every arm with every seed; returns the runs that count, and why a candidate is out.
 
     A run that has finished in ``run_dir`` before, with the same settings and code, is not repeated; one that was interrupted
@@ -178,21 +188,21 @@ def train(
             why = failures.get(run, f"it diverged: {run.folder} has an evaluation that is no number")
             if number is None:
                 raise TrainingFailed(f"training without a prior failed with seed {seed}: {why}")
-            out.setdefault(number, f"failed in training with seed {seed}: {why}")
-        elif number is None or trained.verdict.startswith(TESTED):
+            out.setdefault(number, Outcome("failed", f"failed in training with seed {seed}: {why}"))
+        elif number is None or (trained.verdict and trained.verdict.taught):
             runs.append(trained)
         else:
             untested.setdefault(number, []).append(trained.verdict)
     for number, verdicts in untested.items():
         if len(seeds) - len(verdicts) < min(2, len(seeds)):  # a standard error needs two
-            out.setdefault(number, f"not tested: {verdicts[0]}")
+            out.setdefault(number, Outcome("not tested", f"not tested: {verdicts[0]}"))
     return runs, out
 
 
 def _read(candidate: int | None, run: Run) -> Trained:
     assert run.run_dir is not None
-    summary = json.loads((run.run_dir / "summary.json").read_text("utf-8"))
-    trained = Trained(candidate, run.seed, run.folder.name, verdict=summary["verdict"])
+    audition = json.loads((run.run_dir / "summary.json").read_text("utf-8"))["audition"]
+    trained = Trained(candidate, run.seed, run.folder.name, verdict=Verdict(**audition) if audition else None)
     with open(run.run_dir / "metrics.csv", newline="") as file:
         for line in csv.DictReader(file):
             if line["metric"] == "eval/episodic_return":

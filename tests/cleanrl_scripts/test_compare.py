@@ -72,7 +72,7 @@ for step in range(0, given.total_timesteps + 1, given.total_timesteps // 10)[don
         time.sleep(0.3)
     if given.arm == given.broken_arm and step > 0:
         sys.exit("the disk is full")
-summary = {"global_step": step, "seconds": 36, "eval/episodic_return": value, "verdict": "it went well"}
+summary = {"global_step": step, "seconds": 36, "eval/episodic_return": value, "audition": {"candidate": "a"}}
 (run_dir / "summary.json").write_text(json.dumps(summary))
 """
 
@@ -219,7 +219,7 @@ def test_what_is_in_curves_csv_is_not_trained_again(script, tmp_path):
     assert set((whole / "curves.csv").read_text().splitlines()) < set(lines)
     assert len(lines) == len(set(lines))
     notes = json.loads((output / "comparison.json").read_text())["runs"]["A-v0"]
-    note = {"hours": 0.01, "verdict": "it went well"}
+    note = {"hours": 0.01, "audition": {"candidate": "a"}}
     assert notes == {arm: {str(seed): note for seed in (1, 2, 3)} for arm in ("a", "bb")}
     for name in ("index.html", "table.md"):
         assert "6 runs of 100 steps, 600 in all, took 3.60 min (a run: a 36 s, bb 36 s)." in (output / name).read_text()

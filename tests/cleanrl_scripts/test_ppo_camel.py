@@ -20,7 +20,7 @@ from cleanrl_scripts import ppo_camel
 from cleanrl_scripts.learning import actor_critic, networks
 from cleanrl_scripts.learning.actor_critic import ActorCritic
 from llmwrappers.errors import UserError
-from llmwrappers.priors.audition import Audition, Episode, Teacher
+from llmwrappers.priors.audition import Audition, Episode, Teacher, Verdict
 from llmwrappers.priors.dagger import DAgger
 
 SCRIPT = ROOT / "cleanrl_scripts" / "ppo_camel.py"
@@ -52,6 +52,11 @@ def summary_of(run_dir: Path) -> dict:
     return json.loads((run_dir / "summary.json").read_text())
 
 
+def verdict_of(run_dir: Path) -> str:
+    """What the fields of summary.json say in words."""
+    return str(Verdict(**summary_of(run_dir)["audition"]))
+
+
 def prior(folder: Path, name: str, answer: str) -> str:
     folder.mkdir(exist_ok=True)
     path = folder / f"{name}.py"
@@ -64,7 +69,11 @@ def prior(folder: Path, name: str, answer: str) -> str:
 
 def test_an_optimal_prior_is_kept(train, tmp_path):
     run_dir = train("--env-id", ONE_STEP, "--prior", prior(tmp_path, "right", "[0.8]"), "--total-timesteps", "2448")
-    assert summary_of(run_dir)["verdict"].startswith("The agent begins as a copy of right")
+    assert verdict_of(run_dir).startswith("The agent begins as a copy of right")
+    summary = summary_of(run_dir)
+    found = summary["audition"]
+    assert (summary["taught"], found["candidate"], found["reason"], found["faults"]) == (True, "right", "better", {})
+    assert found["steps"] == max(step for name in found["returns"] for step, _ in values_of(run_dir, f"audition/{name}"))
     returns = dict(values_of(run_dir, "eval/episodic_return"))
     assert returns[0] < -0.3, "it is the untrained agent that is evaluated first"
     assert all(value > -0.01 for step, value in returns.items() if step >= 400), returns
@@ -80,9 +89,14 @@ def test_an_optimum_elsewhere_is_reached_all_the_same(train, tmp_path):
 
 def test_a_harmful_prior_is_dropped_and_ppo_goes_on_alone(train, tmp_path):
     run_dir = train("--env-id", ONE_STEP, "--prior", prior(tmp_path, "wrong", "[-0.9]"), "--total-timesteps", "12688")
-    verdict = summary_of(run_dir)["verdict"]
+    verdict = verdict_of(run_dir)
     assert verdict.startswith("No prior returned more than chance explains (wrong returned -2.9 ")
     assert verdict.endswith("the agent learns alone.")
+    summary = summary_of(run_dir)
+    found = summary["audition"]
+    assert (summary["taught"], found["candidate"], found["reason"], found["episodes"]) == (False, "wrong", "chance", 10)
+    assert found["returns"]["wrong"] == pytest.approx(-2.9, abs=0.1)
+    assert found["returns"]["wrong"] < found["returns"]["random actions"]
     assert not values_of(run_dir, "losses/clone_loss")
     assert summary_of(run_dir)["eval/episodic_return"] > -0.1  # far from the -2.9 of the prior
 
@@ -104,7 +118,7 @@ def test_where_all_candidates_raise_ppo_is_alone_and_the_verdict_says_why(train,
     run_dir = train("--env-id", ONE_STEP, "--prior", f"auto:{folder}", "--total-timesteps", "1000")
     broken = "broken: line 2: IndexError: index 7 is out of bounds for axis 0 with size 2"
     wide = "wide: ValueError: the prior returned shape (2,), the action space has (1,)"
-    assert summary_of(run_dir)["verdict"] == f"All priors failed ({broken}; {wide}): the agent learns alone."
+    assert verdict_of(run_dir) == f"All priors failed ({broken}; {wide}): the agent learns alone."
     assert not values_of(run_dir, "losses/clone_loss")
     assert values_of(run_dir, "losses/policy_loss")
 
@@ -114,7 +128,7 @@ def test_the_best_of_a_folder_teaches(train, tmp_path):
     for name, answer in (("broken", "[obs[7]]"), ("near", "[0.6]"), ("far", "[0.1]"), ("harmful", "[-1.0]")):
         prior(folder, name, answer)
     run_dir = train("--env-id", ONE_STEP, "--prior", f"auto:{folder}", "--total-timesteps", "1000")
-    assert summary_of(run_dir)["verdict"].startswith("The agent begins as a copy of near: near returned -0.0 (3 episodes)")
+    assert verdict_of(run_dir).startswith("The agent begins as a copy of near: near returned -0.0 (3 episodes)")
     for name in ("broken", "near", "far", "harmful", "random actions"):
         assert values_of(run_dir, f"audition/{name}")
 
@@ -122,7 +136,7 @@ def test_the_best_of_a_folder_teaches(train, tmp_path):
 def test_a_prior_of_a_discrete_space_teaches(train, tmp_path):
     """Turns pays the action's number: actions 2 and 3 are allowed, and either is as good to the clone."""
     run_dir = train("--env-id", TURNS, "--prior", prior(tmp_path, "high", "[0.0, 0.0, 1.0, 1.0]"), "--total-timesteps", "1000")
-    assert summary_of(run_dir)["verdict"].startswith("The agent begins as a copy of high")
+    assert verdict_of(run_dir).startswith("The agent begins as a copy of high")
     returns = dict(values_of(run_dir, "eval/episodic_return"))
     assert returns[400] >= 10.0, "five steps of at least 2"
 
@@ -138,13 +152,14 @@ def test_no_prior_is_ppo_from_the_first_step(train):
     assert [step for step, _ in values_of(run_dir, "losses/policy_loss")] == [128, 256, 384, 512]
     agent = torch.load(run_dir / "agent.pt")["agent"]
     assert not agent["is_frozen"]
+    assert (summary_of(run_dir)["taught"], summary_of(run_dir)["audition"]) == (False, None)
     assert agent["observations"]["count"] > 512  # episodes begin with an observation more
 
 
 def test_the_final_agent_is_an_expert_for_the_next(train):
     first = train("--env-id", ONE_STEP, "--prior", "none", "--total-timesteps", "12800")
     run_dir = train("--env-id", ONE_STEP, "--prior", f"expert:{first / 'agent.pt'}", "--total-timesteps", "1000")
-    assert summary_of(run_dir)["verdict"].startswith("The agent begins as a copy of expert")
+    assert verdict_of(run_dir).startswith("The agent begins as a copy of expert")
 
 
 # ------------------------------------------------------------------------------------------------ the clone
@@ -155,7 +170,7 @@ def clone_of(policy) -> DAgger:
     agent = ActorCritic(env.observation_space, env.action_space, rng, torch.device("cpu"))
     teacher = Teacher(env, policy, np.asarray, None, radius=0.3)
     loss = ppo_camel.BehaviourCloning(agent, env.action_space, 0.2)
-    found = Audition({"teacher": [teacher.play(seed, most_steps=1000) for seed in range(100)]}, "teacher", "")
+    found = Audition({"teacher": [teacher.play(seed, most_steps=1000) for seed in range(100)]}, "teacher", "better")
     clone = DAgger(teacher, agent, loss.learn, gamma=0.5, clone_steps=20_000, learning_rate=1e-3, found=found, rng=rng)
     clone.finish()
     return clone
@@ -269,7 +284,7 @@ def test_resuming_after_a_kill_repeats_the_run(train, tmp_path, monkeypatch, env
 def test_a_finished_run_goes_on_for_more_steps(train, tmp_path, capsys):
     """The learning rate falls to 0 at the new end."""
     run_dir = train("--env-id", ONE_STEP, "--prior", prior(tmp_path, "right", "[0.8]"), "--total-timesteps", "1000")
-    before, verdict = (run_dir / "metrics.csv").read_text(), summary_of(run_dir)["verdict"]
+    before, verdict = (run_dir / "metrics.csv").read_text(), verdict_of(run_dir)
     ppo_camel.main(["--resume", str(run_dir)])  # there is nothing left to do
     assert (run_dir / "metrics.csv").read_text() == before
 
@@ -282,7 +297,7 @@ def test_a_finished_run_goes_on_for_more_steps(train, tmp_path, capsys):
     end = 400 + 12 * 128
     assert (run_dir / "metrics.csv").read_text().startswith(before)
     assert summary_of(run_dir)["global_step"] == end
-    assert summary_of(run_dir)["verdict"] == verdict
+    assert verdict_of(run_dir) == verdict
     rates = [(step, rate) for step, rate in values_of(run_dir, "charts/learning_rate") if step > 1000]
     assert rates == [(step, pytest.approx(3e-4 * (1 - (step - 128) / end))) for step in range(1040, end + 1, 128)]
     with pytest.raises(UserError, match=r"--total-timesteps 900: the run in .* has 2000; --resume takes more steps, not fewer"):
@@ -322,7 +337,7 @@ def test_the_script_runs_from_the_command_line_and_is_tracked_offline(tmp_path):
     assert films == recorded
     assert len(recorded) == len(dict(values_of(run_dir, "eval/episodic_return")))
     (records,) = tracked.glob("*.wandb")  # protocol buffers: text stands in them as it is
-    assert summary_of(run_dir)["verdict"].encode() in records.read_bytes()
+    assert verdict_of(run_dir).encode() in records.read_bytes()
 
 
 def test_tensorboard_shows_the_hyperparameters(train):

@@ -1,13 +1,15 @@
 """llmwrappers/priors/audition.py: who teaches and why, what an episode holds, what a teacher would do."""
 
+import json
 import re
+from dataclasses import asdict
 
 import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 
-from llmwrappers.priors.audition import CHANCE, NOTHING, Episode, Teacher, audition, contestants, exceeds
+from llmwrappers.priors.audition import CHANCE, NOTHING, Episode, Teacher, Verdict, audition, contestants, exceeds
 from llmwrappers.priors.measurement import random_actions
 
 
@@ -49,7 +51,7 @@ def hold(clone_steps=10_000, env=None, chance=None, seed=0, **priors):
     policies = {CHANCE: chance or random_actions(env.action_space, seed), **priors}
     contestants = {name: teacher(policy, env) for name, policy in policies.items()}
     found = audition(contestants, clone_steps, np.random.default_rng(seed))
-    return {name: len(episodes) for name, episodes in found.played.items()}, found.teacher, found.verdict
+    return {name: len(episodes) for name, episodes in found.played.items()}, found.teacher, str(found.verdict)
 
 
 # ------------------------------------------------------------------------------------------------ the verdict
@@ -170,8 +172,8 @@ def test_a_prior_that_does_no_better_than_nothing_is_told_apart(worst, beats_not
     teachers[CHANCE].policy = lambda observation: [np.random.default_rng(int(observation[0])).normal(-1.5, 0.1)]
     found = audition(teachers, 10_000, np.random.default_rng(0))
     assert (found.teacher, found.beats_nothing) == ("prior", beats_nothing)
-    assert found.verdict.endswith("explores more than a copy of a good prior would.") != beats_nothing
-    assert "doing nothing 0.0" in found.verdict
+    assert str(found.verdict).endswith("explores more than a copy of a good prior would.") != beats_nothing
+    assert "doing nothing 0.0" in str(found.verdict)
 
 
 def test_a_prior_that_is_as_good_as_nothing_does_not_teach():
@@ -179,7 +181,7 @@ def test_a_prior_that_is_as_good_as_nothing_does_not_teach():
     teachers[CHANCE].policy = lambda observation: [np.random.default_rng(int(observation[0])).normal(-1.5, 0.1)]
     found = audition(teachers, 10_000, np.random.default_rng(0))
     assert found.teacher == ""
-    assert found.verdict.startswith("No prior is told from doing nothing by its returns (zero returned 0.0 (10 episodes)")
+    assert str(found.verdict).startswith("No prior is told from doing nothing by its returns (zero returned 0.0 (10 episodes)")
 
 
 def test_on_a_discrete_space_there_is_no_doing_nothing():
@@ -330,15 +332,18 @@ def test_a_copy_that_falls_short_is_told_why(policy, why):
     teachers = {name: teacher(policy) for name, policy in {CHANCE: constant(-1.5), "prior": policy}.items()}
     found = audition(teachers, 10_000, np.random.default_rng(0))
     assert (found.teacher, found.mean_return(CHANCE), round(found.mean_return("prior"), 5)) == ("prior", -7.5, 4.5)
-    assert found.shortfall(teachers, -1.4) == ""
-    said = found.shortfall(teachers, -1.6)
+    assert found.verdict.shortfall == found.verdict_on_copy(teachers, -1.4).shortfall == ""
+    verdict = found.verdict_on_copy(teachers, -1.6)
+    said = verdict.shortfall
+    assert str(verdict) == f"{found.verdict} {said}"
+    assert Verdict(**json.loads(json.dumps(asdict(verdict)))) == verdict
     assert said.startswith("The copy returns -1.6, less than half way from random actions (-7.5) to its teacher (4.5): ")
     assert re.search(why, said)
 
 
 def test_where_nobody_teaches_no_copy_falls_short():
     teachers = {name: teacher(policy) for name, policy in {CHANCE: constant(1.0), "prior": constant(-1.0)}.items()}
-    assert audition(teachers, 10_000, np.random.default_rng(0)).shortfall(teachers, -100.0) == ""
+    assert audition(teachers, 10_000, np.random.default_rng(0)).verdict_on_copy(teachers, -100.0).shortfall == ""
 
 
 @pytest.mark.parametrize("terminated", [True, False])

@@ -4,7 +4,7 @@ import json
 import math
 import re
 import shutil
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +12,10 @@ import pytest
 
 from cleanrl_scripts.comparison.training import train
 from llmwrappers import load_prior
-from local_llm.selection import choose as module
+from llmwrappers.priors.audition import Verdict
 from local_llm.selection import training as training_module
-from local_llm.selection.choose import Candidate, Comparison, choose_candidate, exceeds, go_on
-from local_llm.selection.training import TESTED, Trained, TrainingFailed, training_settings
+from local_llm.selection.choose import Candidate, Choice, Comparison, choose_candidate, exceeds, go_on
+from local_llm.selection.training import Trained, TrainingFailed, training_settings
 
 SWING_UP = """
 import math
@@ -52,7 +52,12 @@ def candidates(tmp_path):
     return make
 
 
-CHANCE = "No prior returned more than chance explains (-1): the agent learns alone."
+REFUSED = Verdict("prior", "chance", {"prior": -1.0, "random actions": -1.0}, episodes=10, steps=600)
+CHANCE = str(REFUSED)
+
+
+def outcomes_of(choice: Choice) -> dict[int, str]:
+    return {number: str(outcome) for number, outcome in choice.outcomes.items()}
 
 
 def quiet(line: str) -> None:
@@ -89,8 +94,8 @@ class FakeTraining:
             lines += [f"{total},eval/episodic_return,{value}"]
             (run_dir / "metrics.csv").write_text("\n".join(lines) + "\n")
             is_refused = {prior, (prior, seed)} & set(self.refused)
-            verdict = "" if prior == "none" else CHANCE if is_refused else f"The agent begins as a copy of {prior}: it is good."
-            (run_dir / "summary.json").write_text(json.dumps({"verdict": verdict}))
+            verdict = REFUSED if is_refused else replace(REFUSED, reason="better")
+            (run_dir / "summary.json").write_text(json.dumps({"audition": None if prior == "none" else asdict(verdict)}))
         return failures
 
 
@@ -109,8 +114,8 @@ class TestProbe:
             "Pendulum-v1", candidates(CONSTANT, SWING_UP, FAULTY, None, SWING_UP), select="probe", episodes=4, log=quiet
         )
         assert choice.candidate == 2
-        assert re.match(r"faulted in 800 of 800 steps: .*ZeroDivisionError", choice.outcomes.pop(3))
-        assert choice.outcomes == {
+        assert re.match(r"faulted in 800 of 800 steps: .*ZeroDivisionError", str(choice.outcomes.pop(3)))
+        assert outcomes_of(choice) == {
             1: "no better than random actions",
             2: "chosen",
             4: "rejected: line 3: imports os",
@@ -131,7 +136,7 @@ class TestProbe:
         still, push = "def policy(obs):\n    return [0.0]\n", "def policy(obs):\n    return [0.3]\n"
         choice = choose_candidate("MountainCarContinuous-v0", candidates(still, push), select="probe", episodes=2, log=quiet)
         assert choice.candidate is None
-        assert choice.outcomes == dict.fromkeys((1, 2), "no better than doing nothing")
+        assert outcomes_of(choice) == dict.fromkeys((1, 2), "no better than doing nothing")
         assert choice.nothing is not None
         assert choice.nothing.returns == choice.measurements[1].returns
 
@@ -146,8 +151,10 @@ class TestProbe:
         made = [Candidate(n, f"# {n}", Path(f"policy-{n}.py"), policy) for n, policy in enumerate(policies, 1)]
         choice = choose_candidate("llmwrappers-tests/Turns-v0", made, select="probe", episodes=20, log=quiet)
         assert choice.candidate == 2
-        assert choice.outcomes[1] == "no better than random actions"
-        assert choice.outcomes[3].startswith("faulted in 100 of 100 steps: ValueError: the prior answered with action 4, which")
+        assert outcomes_of(choice)[1] == "no better than random actions"
+        assert outcomes_of(choice)[3].startswith(
+            "faulted in 100 of 100 steps: ValueError: the prior answered with action 4, which"
+        )
         assert choice.measurements[4].returns == [10.0] * 20
 
     def test_a_choice_survives_json(self, candidates):
@@ -169,8 +176,8 @@ class TestHalving:
         assert by_learning == set(trained)
         best = max(trained)
         assert choice.candidate == best
-        assert choice.outcomes[best] == "chosen"
-        assert sum(outcome.startswith("untrained: not among the 3 best") for outcome in choice.outcomes.values()) == 2
+        assert outcomes_of(choice)[best] == "chosen"
+        assert sum(outcome.startswith("untrained: not among the 3 best") for outcome in outcomes_of(choice).values()) == 2
         seeds = {arm: [run.seed for run in choice.runs if run.candidate == arm] for arm in [None, *trained]}
         assert seeds[None] == seeds[best] == [7, 8, 9, 10, 11]
         assert sorted(len(seeds[number]) for number in trained if number != best) == [1, 2]
@@ -189,7 +196,7 @@ class TestHalving:
         """A candidate that shone with the seed that it was picked by does not win by that seed."""
         learned = lambda prior, seed: 1000 if (prior, seed) == ("policy-2", 0) else seed  # noqa: E731
         choice = choose_trained(candidates(CONSTANT, BRAKE), FakeTraining(learned), tmp_path)
-        assert choice.outcomes[2] == "the best of them, but does not help"
+        assert outcomes_of(choice)[2] == "the best of them, but does not help"
         assert choice.comparison is not None
         assert (choice.comparison.candidate, choice.comparison.none) == ([1, 2, 3], [0, 1, 2, 3])
 
@@ -204,26 +211,26 @@ class TestHalving:
         learned = {"policy-1": with_prior, "none": without}
         choice = choose_trained(candidates(CONSTANT), FakeTraining(lambda prior, seed: learned[prior][seed]), tmp_path)
         assert (choice.candidate, choice.best) == (None, 1)
-        assert choice.outcomes == {1: "the best of them, but does not help"}
+        assert outcomes_of(choice) == {1: "the best of them, but does not help"}
         pattern = "None of them helps: with the best, candidate 1, after 12 288 steps the agent returns .* without a prior .*; "
         assert re.fullmatch(pattern + advice, choice.verdict)
 
     def test_a_candidate_whose_training_fails_is_named_and_the_others_go_on(self, candidates, tmp_path):
         training = FakeTraining(lambda prior, seed: len(prior), failing=["policy-2"])
         choice = choose_trained(candidates(CONSTANT, BRAKE), training, tmp_path)
-        assert choice.outcomes == {1: "chosen", 2: "failed in training with seed 0: exit code 1: out of memory"}
+        assert outcomes_of(choice) == {1: "chosen", 2: "failed in training with seed 0: exit code 1: out of memory"}
 
     def test_a_candidate_whose_training_diverges_is_named_and_the_others_go_on(self, candidates, tmp_path):
         training = FakeTraining(lambda prior, seed: math.nan if prior == "policy-2" else len(prior))
         choice = choose_trained(candidates(CONSTANT, BRAKE), training, tmp_path)
         assert choice.candidate == 1
-        assert choice.outcomes[2].startswith("failed in training with seed 0: it diverged: ")
+        assert outcomes_of(choice)[2].startswith("failed in training with seed 0: it diverged: ")
         assert all(math.isfinite(run.learned()) for run in choice.runs)
 
     def test_a_candidate_that_its_audition_refuses_was_not_tested(self, candidates, tmp_path):
         training = FakeTraining(lambda prior, seed: seed, refused=["policy-2"])
         choice = choose_trained(candidates(CONSTANT, BRAKE), training, tmp_path)
-        assert choice.outcomes == {1: "the best of them, but does not help", 2: f"not tested: {CHANCE}"}
+        assert outcomes_of(choice) == {1: "the best of them, but does not help", 2: f"not tested: {CHANCE}"}
         assert {run.candidate for run in choice.runs} == {None, 1}
 
     def test_all_that_their_auditions_refuse(self, candidates, tmp_path):
@@ -237,7 +244,7 @@ class TestHalving:
         learned = lambda prior, seed: {"none": 0, "policy-1": 100}[prior] + seed  # noqa: E731
         training = FakeTraining(learned, refused=[("policy-1", seed) for seed in seeds])
         choice = choose_trained(candidates(CONSTANT), training, tmp_path)
-        assert choice.outcomes == {1: outcome}
+        assert outcomes_of(choice) == {1: outcome}
         assert outcome != "chosen" or choice.comparison == Comparison([100, 102], [0, 1, 2])
 
     def test_all_that_fail_in_training(self, candidates, tmp_path):
@@ -345,14 +352,14 @@ def test_real_training_runs_are_read_and_not_repeated(candidates, tmp_path, monk
         return failures
 
     quick = {**training_settings(4096, None), "total_timesteps": 2560, "num_steps": 256, "eval_every": 256, "eval_episodes": 1}
-    monkeypatch.setattr(module, "training_settings", lambda steps, time_limit: quick)
+    monkeypatch.setattr(training_module, "training_settings", lambda steps, time_limit: quick)
     options = {"budget_steps": 50_000, "episodes": 2, "run_dir": tmp_path / "runs"}
     choice = choose_candidate("CartPole-v1", candidates(BALANCE), **options, execute=train_once, log=quiet)
     assert [(run.candidate, run.seed) for run in choice.runs] == [(arm, seed) for seed in range(3) for arm in (None, 1)]
     for run in choice.runs:
         assert run.steps == ([0, 2048, 2304, 2560] if run.candidate else list(range(0, 2561, 256)))
         assert len(run.returns) == len(run.steps)
-        assert run.verdict.startswith(f"{TESTED} policy-1: ") == (run.candidate == 1)
+        assert (run.verdict is not None and run.verdict.taught) == (run.candidate == 1)
     assert choice.candidate == 1
 
     def nothing_is_left(runs, **options):
@@ -372,7 +379,7 @@ class TestRealChoices:
         made = candidates(CONSTANT, "def policy(obs):\n    return [-2.0]\n", balance)
         choice = choose_candidate("InvertedPendulum-v4", made, budget_steps=170_000, run_dir=tmp_path / "runs")
         assert choice.candidate == 3, choice.verdict
-        assert all(choice.outcomes[number].startswith("not tested: ") for number in (1, 2))
+        assert all(outcomes_of(choice)[number].startswith("not tested: ") for number in (1, 2))
 
     def test_none_of_a_useless_set_is_chosen(self, candidates, tmp_path):
         choice = choose_candidate("Pendulum-v1", candidates(CONSTANT, BRAKE), budget_steps=40_000, run_dir=tmp_path / "runs")

@@ -17,7 +17,7 @@ from local_llm.selection import drawings
 from local_llm.selection.choose import RULES, Candidate, Choice, Refused, choose_candidate
 from local_llm.selection.code_blocks import SCRIPT, SCRIPT_SOURCE
 from local_llm.selection.report import write_report
-from local_llm.selection.training import Trained, training_settings
+from local_llm.selection.training import Outcome, Trained, training_settings
 
 EVIL = "</pre></details><script>alert('code')</script><img src=x onerror=alert(1)>"
 
@@ -69,7 +69,7 @@ def trained() -> tuple[list[Candidate], Choice]:
     candidates[2].refused = [Refused("the only reply", f"import os # {EVIL}", "imports os")]
     choice = choose_candidate("Pendulum-v1", candidates, select="probe", episodes=2, log=quiet)
     choice.select, choice.rule, choice.settings = "return", RULES["return"], training_settings(4096, 200)
-    choice.candidate, choice.verdict, choice.outcomes[1] = 1, f"Candidate 1 helps: {EVIL}", "chosen"
+    choice.candidate, choice.verdict, choice.outcomes[1] = 1, f"Candidate 1 helps: {EVIL}", Outcome("chosen")
     for seed in range(4):
         for number in (None, 1, 2) if seed == 0 else (None, 1):
             slope = {None: 1.0, 1: 3.0, 2: 2.0}[number] + 0.1 * seed
