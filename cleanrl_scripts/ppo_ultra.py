@@ -50,7 +50,7 @@ from cleanrl_scripts.ultra.novelty import Novelty, NoveltyBonus
 from cleanrl_scripts.ultra.pong_arguments import with_pong_defaults
 from cleanrl_scripts.ultra.trajectory_recording import record
 from llmwrappers import CriticalFunction, CriticalStateRewarder, CriticalStates, EntryWorth, LLMActionOverride
-from llmwrappers.critical_states.guidance import Guidance, entry_count
+from llmwrappers.critical_states.guidance import Guidance, GuidanceCounts, entry_count
 from llmwrappers.errors import UserError
 from llmwrappers.files import write_atomically
 
@@ -382,7 +382,7 @@ def train(
                 worth.load_state(checkpoint["worth"])
                 disable(worth, (*ppo.envs, guided_env))
             for env, counts in zip(ppo.envs, checkpoint["counts"], strict=True) if guidance is not None else ():
-                env.set_wrapper_attr("counts", tuple(counts), force=False)
+                env.set_wrapper_attr("counts", GuidanceCounts(*counts), force=False)
     last_checkpoint, total = global_step, (args.pretrain_timesteps or args.total_timesteps) // batch * batch
     with Logger(args, run_dir, arm, total, ppo.hardware, checkpoint) as logger:
 
@@ -421,7 +421,7 @@ def train(
             if worth:
                 logger.log(global_step, {"ultra/disabled_entries": len(worth.disabled), "ultra/advantage": worth.advantage})
             if isinstance(guidance, CriticalFunction):
-                logger.log(global_step, {"ultra/faults": sum(env.get_wrapper_attr("counts")[2] for env in ppo.envs)})
+                logger.log(global_step, {"ultra/faults": sum(env.get_wrapper_attr("counts").faults for env in ppo.envs)})
             if global_step // args.eval_every > (global_step - batch) // args.eval_every or global_step == total:
                 evaluated = evaluate_now()
             if global_step >= last_checkpoint + args.checkpoint_every or global_step == total:
@@ -429,7 +429,7 @@ def train(
                 state = {"global_step": global_step, "evaluated": evaluated, "agent": agent.state_dict()}
                 state |= {"optimizer": ppo.optimizer.state_dict(), "rng": json.dumps(rng.bit_generator.state)}
                 state |= {"novelty": novelty and novelty.state_dict(), "worth": worth and worth.state()}
-                state["counts"] = [env.get_wrapper_attr("counts") for env in ppo.envs if guidance is not None]
+                state["counts"] = [tuple(env.get_wrapper_attr("counts")) for env in ppo.envs if guidance is not None]
                 save_checkpoint(run_dir, {**state, "logger": logger.state_dict()})
 
         summary: dict = dict(evaluated)

@@ -49,6 +49,7 @@ from cleanrl_scripts.learning.priors_of_arms import PRIOR_RANGES, PriorArgs, arm
 from cleanrl_scripts.learning.replay import Replay
 from llmwrappers import EpsilonMaskSchedule, LLMActionMask
 from llmwrappers.errors import UserError
+from llmwrappers.faults import FaultCounts
 
 
 @dataclass
@@ -284,7 +285,7 @@ def train(args: Args, env: gym.Env, eval_env: gym.Env, space: Box, run_dir: Path
             td3.load_state_dict(checkpoint["td3"], run_dir / "replay.bin")
             rng.bit_generator.state = json.loads(checkpoint["rng"])
             if masked:
-                env.get_wrapper_attr("prior_faults").counts = checkpoint["prior_faults"]
+                env.get_wrapper_attr("prior_faults").counts = FaultCounts(*checkpoint["prior_faults"])
                 env.set_wrapper_attr("elapsed_steps", checkpoint["elapsed_steps"], force=False)
     next_checkpoint = global_step + args.checkpoint_every
 
@@ -371,7 +372,7 @@ def train(args: Args, env: gym.Env, eval_env: gym.Env, space: Box, run_dir: Path
                     "global_step": global_step,
                     "td3": td3.state_dict(),
                     "rng": json.dumps(rng.bit_generator.state),
-                    "prior_faults": env.get_wrapper_attr("prior_faults").counts if masked else None,
+                    "prior_faults": tuple(env.get_wrapper_attr("prior_faults").counts) if masked else None,
                     "elapsed_steps": env.get_wrapper_attr("elapsed_steps") if masked else None,
                     "evaluated": evaluated,
                     "logger": logger.state_dict(),

@@ -1,8 +1,16 @@
 """Faults: how often code that an LLM wrote has failed, and when it is given up."""
 
 import warnings
+from typing import NamedTuple
 
 MAX_IN_A_ROW = 10
+
+
+class FaultCounts(NamedTuple):
+    """All faults, and those in a row."""
+
+    total: int = 0
+    in_a_row: int = 0
 
 
 class Faults:
@@ -29,13 +37,13 @@ class Faults:
         return self.in_a_row >= MAX_IN_A_ROW
 
     @property
-    def counts(self) -> tuple[int, int]:
+    def counts(self) -> FaultCounts:
         """All of them and those in a row; a resumed run sets them."""
-        return self.total, self.in_a_row
+        return FaultCounts(self.total, self.in_a_row)
 
     @counts.setter
-    def counts(self, counts: tuple[int, int]):
-        self.total, self.in_a_row = counts
+    def counts(self, counts: FaultCounts):
+        self.total, self.in_a_row = counts.total, counts.in_a_row
 
     def add(self, reason: str, stacklevel: int) -> None:
         """Counts one more; ``stacklevel`` is that of warnings.warn, seen from the caller."""

@@ -8,6 +8,7 @@ import numpy as np
 from cleanrl_scripts.common.arguments import RunArgs
 from cleanrl_scripts.common.evaluation import evaluate
 from cleanrl_scripts.learning.actor_critic import ActorCritic
+from llmwrappers.critical_states.guidance import GuidanceCounts
 
 
 def evaluate_agent(
@@ -30,7 +31,7 @@ def evaluate_agent(
         f"eval/{other}_return": evaluate(env, ways[other], args.seed, args.eval_episodes),
     }
     if guided_env:
-        guided_env.set_wrapper_attr("counts", (0, 0), force=False)  # code that was given up speaks again
+        guided_env.set_wrapper_attr("counts", GuidanceCounts(), force=False)  # code that was given up speaks again
         values["eval/guided_return"] = evaluate(guided_env, ways[headline], args.seed, args.eval_episodes)
     return values
 

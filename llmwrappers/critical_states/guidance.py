@@ -10,13 +10,14 @@ import json
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 
 from llmwrappers.containment.errors import PolicyRejected
 from llmwrappers.critical_states.function import CriticalFunction
 from llmwrappers.critical_states.table import CriticalStates
+from llmwrappers.faults import FaultCounts
 from llmwrappers.files import folder_name, sha256
 from llmwrappers.priors import TRUSTED
 from llmwrappers.priors.contract import begin_episode
@@ -103,6 +104,15 @@ def _is_as_shipped(path: Path) -> bool:
 def entry_count(guidance: Guidance) -> int:
     """Returns how many entries a guidance has: a table its states, code its returns, any other callable one."""
     return len(guidance) if isinstance(guidance, CriticalStates | CriticalFunction) else 1
+
+
+class GuidanceCounts(NamedTuple):
+    """Steps, those in critical states; of code, its faults and those in a row, too."""
+
+    steps: int = 0
+    hits: int = 0
+    faults: int = 0
+    faults_in_a_row: int = 0
 
 
 class GuidanceLookup:
@@ -199,20 +209,20 @@ class GuidedWrapper(gym.Wrapper):
         return self._lookup.step_count
 
     @property
-    def counts(self) -> tuple[int, ...]:
-        """Step count and hit count; of code, its faults and those in a row, too.
+    def counts(self) -> GuidanceCounts:
+        """What was counted so far.
 
-        A resumed run sets them, which sets those of a wrapper below, too; faults that are left out are 0.
+        A resumed run sets it, which sets that of a wrapper below, too.
         """
         code = self._lookup.guidance
-        faults = code.faults.counts if isinstance(code, CriticalFunction) else ()
-        return self.step_count, self.hit_count, *faults
+        faults = code.faults.counts if isinstance(code, CriticalFunction) else FaultCounts()
+        return GuidanceCounts(self.step_count, self.hit_count, faults.total, faults.in_a_row)
 
     @counts.setter
-    def counts(self, counts: tuple[int, ...]):
-        self._lookup.step_count, self._lookup.hit_count = counts[:2]
+    def counts(self, counts: GuidanceCounts):
+        self._lookup.step_count, self._lookup.hit_count = counts.steps, counts.hits
         if isinstance(code := self._lookup.guidance, CriticalFunction):
-            code.faults.counts = (counts[2], counts[3]) if len(counts) > 2 else (0, 0)
+            code.faults.counts = FaultCounts(counts.faults, counts.faults_in_a_row)
         if (below := self._below()) is not None:
             below.counts = counts
 

@@ -24,6 +24,7 @@ import llmwrappers.critical_states.guidance
 from cleanrl_scripts.learning.actor_critic import ActorCritic
 from cleanrl_scripts.ultra.permuted_actions import PermutedActions
 from llmwrappers import CriticalFunction, CriticalStates, LLMActionOverride, Trajectories
+from llmwrappers.critical_states.guidance import GuidanceCounts
 from llmwrappers.critical_states.table import spread
 
 SCRIPT = ROOT / "cleanrl_scripts" / "ppo_ultra.py"
@@ -655,7 +656,7 @@ def test_the_faults_of_code_count_where_they_were_made(ppo_ultra):
     assert other.env.counts == (20, 0, 10, 10)
     other.reset(seed=0)
     assert other.counts == (20, 0, 10, 10)  # given up, as the one it goes on for
-    other.counts = (0, 0)
+    other.counts = GuidanceCounts()
     assert other.counts == other.env.counts == (0, 0, 0, 0)
 
 

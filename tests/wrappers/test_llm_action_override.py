@@ -16,6 +16,7 @@ from llmwrappers import (
     LLMActionOverride,
     transition_info,
 )
+from llmwrappers.critical_states.guidance import GuidanceCounts
 
 # Echo observes (step, last action): critical are the steps 1 and 3, whatever the action was.
 AT_1_AND_3 = CriticalStates(
@@ -366,8 +367,8 @@ class TestStack:
             disabled, counts = True, {"mine": 1}
 
         env = LLMActionOverride(CriticalStateRewarder(Busy(), AT_1_AND_3), AT_1_AND_3)
-        env.disabled, env.counts = {0}, (5, 1)
-        assert (env.env.disabled, env.env.counts) == ({0}, (5, 1))
+        env.disabled, env.counts = {0}, GuidanceCounts(5, 1)
+        assert (env.env.disabled, env.env.counts) == ({0}, GuidanceCounts(5, 1))
         assert (env.unwrapped.disabled, env.unwrapped.counts) == (True, {"mine": 1})
 
     def test_of_two_tables_that_of_the_override_names_the_entry(self):

@@ -115,5 +115,6 @@ def test_help_begins_with_what_people_set_most_and_ends_with_how_a_run_is_kept(s
     assert {"--runs-dir", "--eval-every", "--checkpoint-every", "--wandb-entity", "--cuda"} <= set(kept)
     assert not {"--learning-rate", "--gamma", "--network-hidden"} & set(kept)
 
-    (example,) = re.findall(rf"Example: python cleanrl_scripts/{script} (.*)", shown)
+    command = f"llmwrappers train {script.removesuffix('.py').replace('_', '-')}"
+    (example,) = re.findall(rf"Example: {command} (.*)", shown)
     assert module.parse_args(example.split()).seed == 2
