@@ -50,7 +50,7 @@ from cleanrl_scripts.ultra.novelty import Novelty, NoveltyBonus
 from cleanrl_scripts.ultra.pong_arguments import with_pong_defaults
 from cleanrl_scripts.ultra.trajectory_recording import record
 from llmwrappers import CriticalFunction, CriticalStateRewarder, CriticalStates, EntryWorth, LLMActionOverride
-from llmwrappers.critical_states.guidance import Guidance, GuidanceCounts, entry_count
+from llmwrappers.critical_states.guidance import Guidance, GuidanceCounts, NothingCritical, entry_count
 from llmwrappers.errors import UserError
 from llmwrappers.files import write_atomically
 
@@ -352,9 +352,7 @@ def main(argv: list[str] | None = None) -> None:
             guided_env = guide(make_flat_env(args), always, guidance)
         try:
             train(args, PPO(args, envs, agent, rng), guidance, novelty, eval_env, guided_env, run_dir, arm)
-        except RuntimeError as error:
-            if not str(error).startswith("no state was critical"):
-                raise
+        except NothingCritical as error:
             raise UserError(f"--critical-states {guidance_source(args)}: {error}") from None
         finally:
             for opened in filter(None, (*envs, eval_env, guided_env, env)):

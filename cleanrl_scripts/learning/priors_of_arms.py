@@ -19,7 +19,7 @@ from cleanrl_scripts.learning.actor_critic import ActorCritic
 from cleanrl_scripts.learning.networks import in_numpy, mlp
 from llmwrappers import PriorPolicy, load_prior, to_native
 from llmwrappers.errors import UserError
-from llmwrappers.priors import load_candidates, shipped_priors
+from llmwrappers.priors import NoPrior, load_candidates, shipped_priors
 from llmwrappers.priors.measurement import play
 from llmwrappers.priors.prior_input import require_prior_input
 from llmwrappers.priors.written_for import family
@@ -105,7 +105,7 @@ def load_priors(args: PriorArgs, env: gym.Env) -> dict[str, PriorPolicy]:
         require_no_fault(args, {name: next((step.fault for step in first_steps if step.fault), "")})
         return {name: policy}
     except (ValueError, TypeError, OSError, gym.error.Error) as error:
-        without = "; --prior none trains without one" if "no prior" in str(error) else ""
+        without = "; --prior none trains without one" if isinstance(error, NoPrior) else ""
         raise UserError(f"--env-id {args.env_id} --prior {args.prior}: {error}{without}") from None
 
 

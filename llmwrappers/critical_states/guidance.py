@@ -115,6 +115,10 @@ class GuidanceCounts(NamedTuple):
     faults_in_a_row: int = 0
 
 
+class NothingCritical(RuntimeError):
+    """Nothing was critical for longer than ``patience_steps`` allows."""
+
+
 class GuidanceLookup:
     """Asks the guidance once for each observation, and counts the steps taken in critical states.
 
@@ -160,11 +164,11 @@ class GuidanceLookup:
         """Returns the advice for the state that is acted in now, and counts the step.
 
         Raises:
-            RuntimeError: nothing was critical in the first ``patience_steps`` steps
+            NothingCritical: nothing was critical in the first ``patience_steps`` steps
         """
         # What was disabled has matched, if in another environment.
         if self.step_count == self.patience_steps > 0 and self.hit_count == 0 and not self.disabled:
-            raise RuntimeError(
+            raise NothingCritical(
                 f"no state was critical in the first {self.step_count} steps under {self._name()}: was it made for another "
                 "environment or from observations that were normalized, or is its tolerance too small? Compare "
                 "CriticalStates.hit_rate(observations) with its calibration, or turn this off with patience_steps=0"

@@ -25,6 +25,10 @@ SHIPPED = Path(__file__).parent / "shipped"
 TRUSTED = "trusted:"
 
 
+class NoPrior(ValueError):
+    """A name or a path that stands for no prior."""
+
+
 def load_prior(
     prior: str | os.PathLike[str] | PriorPolicy | type,
     candidate: int | None = None,
@@ -51,8 +55,9 @@ def load_prior(
         prior_input: what the prior is handed, if not the observation (see LLMActionMask)
 
     Raises:
-        ValueError: a string that is neither a shipped name nor a file, an unknown ``candidate``, a ``candidate`` with
-            a path or a callable, a prior that was written for another environment
+        NoPrior: a string that is neither a shipped name nor a file; a ValueError, too
+        ValueError: an unknown ``candidate``, a ``candidate`` with a path or a callable, a prior that was written for another
+            environment
         PolicyRejected: a file that holds no policy, or needs a module that a policy cannot have; a ValueError, too
         FileNotFoundError: a path to a file that does not exist
         TypeError: ``prior`` is neither a string, a path, a callable, nor an object that acts
@@ -87,7 +92,7 @@ def load_prior(
     path = Path(str(prior).removeprefix(TRUSTED))
     if not path.is_file():
         if isinstance(prior, str) and path.suffix != ".py":
-            raise ValueError(_no_prior(path, prior))
+            raise _no_prior(path, prior)
         raise FileNotFoundError(f"no file at {str(path)!r}; prior must be a Python file that defines policy(obs)")
     return _load_trusted(path) if is_trusted else _load_file(path)
 
@@ -105,7 +110,7 @@ def load_candidates(
     left out. The other arguments are those of ``load_prior``.
 
     Raises:
-        ValueError: neither a shipped name nor a folder, or a folder without a Python file that holds a policy
+        NoPrior: neither a shipped name nor a folder, or a folder without a Python file that holds a policy
 
     Example:
         >>> list(load_candidates("Hopper-v4"))
@@ -125,20 +130,21 @@ def load_candidates(
         except PolicyRejected as rejected:
             warnings.warn(f"left out: {rejected}", stacklevel=2)
     if not candidates:
-        raise ValueError(_no_prior(folder, str(prior)))
+        raise _no_prior(folder, str(prior))
     return candidates
 
 
-def _no_prior(path: Path, name: str) -> str:
-    """What to say where a name or a path stands for no prior."""
+def _no_prior(path: Path, name: str) -> NoPrior:
     if path.is_dir():
-        return f"no prior in the folder {name!r}: write-policy leaves policy-1.py, ... and provenance.json; else any NAME.py"
+        return NoPrior(
+            f"no prior in the folder {name!r}: write-policy leaves policy-1.py, ... and provenance.json; else any NAME.py"
+        )
     if name in gym.registry:
-        return (
+        return NoPrior(
             f"no prior is shipped for {name}: have a model write one (llmwrappers write-policy --env-id {name}), or give a "
             "file that defines policy(obs), my_policy.py"
         )
-    return f"no prior named {name!r}: it is no file, and none is shipped by that name{alike(name, _folders())}"
+    return NoPrior(f"no prior named {name!r}: it is no file, and none is shipped by that name{alike(name, _folders())}")
 
 
 def shipped_priors() -> list[str]:

@@ -45,7 +45,7 @@ class CriticalStateRewarder(GuidedWrapper, RecordConstructorArgs):
             ``shaping``, bad ``patience_steps``, a missing ``info_key``
         PolicyRejected: code that could do more than compute
         ValueError: by ``step``, a callable's reward outside [-1, 1]
-        RuntimeError: by ``step``, nothing was critical in the first ``patience_steps`` steps
+        NothingCritical: by ``step``, nothing was critical in the first ``patience_steps`` steps
 
     Example:
         >>> from llmwrappers import CriticalStates

@@ -48,7 +48,7 @@ class LLMActionOverride(GuidedWrapper, RecordConstructorArgs):
         InvalidProbability: ``control_probability`` outside [0, 1)
         PolicyRejected: code that could do more than compute
         TypeError: an action space that is neither Box nor Discrete
-        RuntimeError: by ``step``, nothing was critical in the first ``patience_steps`` steps
+        NothingCritical: by ``step``, nothing was critical in the first ``patience_steps`` steps
 
     Example:
         >>> from llmwrappers import CriticalStates

@@ -19,7 +19,7 @@ from llmwrappers import PolicyFault, PolicyRejected
 from llmwrappers.containment.policy import ContainedPolicy
 from llmwrappers.containment.program import Program
 from llmwrappers.making import make
-from llmwrappers.priors import load_candidates, load_prior, shipped_priors
+from llmwrappers.priors import NoPrior, load_candidates, load_prior, shipped_priors
 from llmwrappers.priors.__main__ import main
 from llmwrappers.priors.contract import PriorObject, begin_episode
 from llmwrappers.priors.measurement import RULE, Measurement, choose, measure, play, random_actions, steadiness
@@ -200,7 +200,7 @@ class TestLoadPrior:
         assert load_prior(f"trusted:{path}")(0) == ("llmwrappers_policy", str(path))
 
     def test_unknown_name(self):
-        with pytest.raises(ValueError, match=r"no prior named 'Antt-v4': it is no file, .* did you mean Ant-v4, Ant-v5\?"):
+        with pytest.raises(NoPrior, match=r"no prior named 'Antt-v4': it is no file, .* did you mean Ant-v4, Ant-v5\?"):
             load_prior("Antt-v4")
 
     @pytest.mark.parametrize("candidate", [0, 6, -1])

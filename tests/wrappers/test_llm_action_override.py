@@ -16,7 +16,7 @@ from llmwrappers import (
     LLMActionOverride,
     transition_info,
 )
-from llmwrappers.critical_states.guidance import GuidanceCounts
+from llmwrappers.critical_states.guidance import GuidanceCounts, NothingCritical
 
 # Echo observes (step, last action): critical are the steps 1 and 3, whatever the action was.
 AT_1_AND_3 = CriticalStates(
@@ -164,7 +164,7 @@ class TestPatience:
         env = LLMActionOverride(Echo(steps=100), self.NOWHERE, patience_steps=7)
         played(env, np.zeros(2, np.float32), steps=7)
         with pytest.raises(
-            RuntimeError, match=r"first 7 steps .*CriticalStates \(1 states, tolerance 0.1\).* tolerance too small"
+            NothingCritical, match=r"first 7 steps .*CriticalStates \(1 states, tolerance 0.1\).* tolerance too small"
         ):
             env.step(np.zeros(2, np.float32))
 
@@ -172,7 +172,7 @@ class TestPatience:
         self.NOWHERE.save(tmp_path / "table.json")
         env = LLMActionOverride(Echo(steps=100), tmp_path / "table.json", patience_steps=1)
         played(env, np.zeros(2, np.float32), steps=1)
-        with pytest.raises(RuntimeError, match=r"table\.json"):
+        with pytest.raises(NothingCritical, match=r"table\.json"):
             env.step(np.zeros(2, np.float32))
 
     def test_one_critical_state_in_time_is_enough(self):
