@@ -2,8 +2,6 @@
 
 import copy
 import itertools
-import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -14,6 +12,7 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.spaces.utils import flatdim
 
 from llmwrappers.action_masks.discrete import DiscreteMask
+from llmwrappers.priors.chance import exceeds_by_student
 from llmwrappers.priors.contract import PriorPolicy, allowed_actions, begin_episode, native_action
 from llmwrappers.priors.measurement import doing_nothing, play, random_actions
 from llmwrappers.priors.prior_input import read_prior_input
@@ -295,25 +294,11 @@ def audition(teachers: dict[str, Teacher], clone_steps: int, rng: np.random.Gene
             played[rarest].append(play(rarest))
         else:
             return Audition(played, "", "faults")
-        beats_nothing = NOTHING not in bars or exceeds(returns(best), returns(NOTHING))
-        if not exceeds(returns(best), returns(CHANCE)):
+        beats_nothing = NOTHING not in bars or exceeds_by_student(returns(best), returns(NOTHING))
+        if not exceeds_by_student(returns(best), returns(CHANCE)):
             reason = "chance"
-        elif not beats_nothing and not exceeds([-value for value in returns(best)], [-value for value in returns(NOTHING)]):
+        elif not beats_nothing and not exceeds_by_student(returns(NOTHING), returns(best)):
             reason = "nothing"
         else:
             return Audition(played, best, "better", beats_nothing)
     return Audition(played, best, reason)
-
-
-def exceeds(returns: list[float], others: list[float]) -> bool:
-    """Whether the mean of some returns is above that of others by more than chance explains.
-
-    Example:
-        >>> exceeds([6.0, 7.0], [1.0, 2.0]), exceeds([5.0, 7.0], [1.0, 5.0]), exceeds([6.0, 6.1], [1.0])
-        (True, False, True)
-    """
-    import scipy.stats  # here, for the wrappers need it not
-
-    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # a policy may return the same every time
-        p_value = float(np.asarray(scipy.stats.ttest_ind(returns, others, alternative="greater"))[1])
-    return float(np.mean(returns)) > float(np.mean(others)) if math.isnan(p_value) else p_value < 0.05

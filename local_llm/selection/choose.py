@@ -5,21 +5,20 @@ What counts is what an agent that began as the prior's copy returns alone, after
 """
 
 import functools
-import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
 
 from cleanrl_scripts.comparison.runs import Run
 from cleanrl_scripts.comparison.training import train
 from llmwrappers.making import make
 from llmwrappers.priors import PriorPolicy
+from llmwrappers.priors.chance import exceeds_by_welch
 from llmwrappers.priors.measurement import HEADER, RULE, Measurement, choose, doing_nothing, measure, random_actions, row
 from local_llm.prompting.wording import number_text
 from local_llm.selection import training
@@ -211,24 +210,12 @@ def choose_candidate(
     return choice
 
 
-def exceeds(values: Sequence[float], others: Sequence[float]) -> bool:
-    """Tells whether the mean of some values exceeds that of others by more than twice the difference's standard error.
-
-    Example:
-        >>> exceeds([5.0, 7.0], [1.0, 2.0]), exceeds([5.0, 7.0], [1.0, 5.0])
-        (True, False)
-    """
-    a, b = np.array(values), np.array(others)
-    standard_error = math.sqrt(a.var(ddof=1) / len(a) + b.var(ddof=1) / len(b))
-    return bool(a.mean() - b.mean() > 2 * standard_error)
-
-
 def _choose_by_episodes(choice: Choice, usable: dict[int, Measurement]) -> None:
     better = {}
     for number, measured in usable.items():
-        if not exceeds(measured.returns, choice.random.returns):
+        if not exceeds_by_welch(measured.returns, choice.random.returns):
             choice.outcomes[number] = Outcome("no better than random actions")
-        elif choice.nothing and not exceeds(measured.returns, choice.nothing.returns):
+        elif choice.nothing and not exceeds_by_welch(measured.returns, choice.nothing.returns):
             choice.outcomes[number] = Outcome("no better than doing nothing")
         else:
             better[number] = measured
@@ -298,7 +285,7 @@ def _choose_by_training(
 
     (choice.best,) = (last,) = arms
     comparison = choice.comparison = Comparison([run.learned() for run in final if run.candidate == last], learned(None))
-    helps = exceeds(comparison.candidate, comparison.none)
+    helps = exceeds_by_welch(comparison.candidate, comparison.none)
     choice.candidate = last if helps else None
     choice.outcomes[last] = Outcome("chosen" if helps else "the best of them, but does not help")
     with_prior, without = (number_text(fmean(values)) for values in (comparison.candidate, comparison.none))
@@ -332,8 +319,8 @@ def go_on(arms: list[int], size: int, runs: list[Trained]) -> list[int]:
         return arms
     last_thirds = {n: [value for run in runs if run.candidate == n for value in run.last_third()] for n in arms}
     bar = last_thirds[sorted(arms, key=lambda n: -fmean(last_thirds[n]))[size - 1]]
-    better = [n for n in arms if exceeds(last_thirds[n], bar)]
-    equal = [n for n in arms if n not in better and not exceeds(bar, last_thirds[n])]
+    better = [n for n in arms if exceeds_by_welch(last_thirds[n], bar)]
+    equal = [n for n in arms if n not in better and not exceeds_by_welch(bar, last_thirds[n])]
     return [*better, *equal][:size]
 
 

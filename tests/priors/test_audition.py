@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 
-from llmwrappers.priors.audition import CHANCE, NOTHING, Episode, Teacher, Verdict, audition, contestants, exceeds
+from llmwrappers.priors.audition import CHANCE, NOTHING, Episode, Teacher, Verdict, audition, contestants
 from llmwrappers.priors.measurement import random_actions
 
 
@@ -189,11 +189,6 @@ def test_on_a_discrete_space_there_is_no_doing_nothing():
     assert list(teachers) == [CHANCE]
     with pytest.raises(ValueError, match="prior_input"):
         contestants(gym.make("CartPole-v1"), {}, np.asarray, "nonesuch", 0.3, seed=1)
-
-
-def test_more_than_chance_is_one_time_in_twenty_by_chance():
-    rng = np.random.default_rng(0)
-    assert np.mean([exceeds(*rng.normal(size=(2, 3))) for _ in range(1000)]) == pytest.approx(0.05, abs=0.02)
 
 
 def test_the_same_stream_is_the_same_audition():

@@ -14,7 +14,7 @@ from cleanrl_scripts.comparison.training import train
 from llmwrappers import load_prior
 from llmwrappers.priors.audition import Verdict
 from local_llm.selection import training as training_module
-from local_llm.selection.choose import Candidate, Choice, Comparison, choose_candidate, exceeds, go_on
+from local_llm.selection.choose import Candidate, Choice, Comparison, choose_candidate, go_on
 from local_llm.selection.training import Trained, TrainingFailed, training_settings
 
 SWING_UP = """
@@ -323,14 +323,6 @@ class TestArguments:
         monkeypatch.setattr(training_module, "SCRIPT", Path("nowhere.py"))
         with pytest.raises(FileNotFoundError, match=r"no nowhere.py: run from a checkout of the repository, or use .*probe"):
             choose_candidate("Pendulum-v1", candidates(CONSTANT), log=quiet)
-
-
-def test_what_exceeds_by_more_than_twice_the_standard_error():
-    """The difference is 4 and its standard error the root of 2/2 + s^2/2, in all 2 at s^2 = 6."""
-    assert exceeds([5.0 - 1, 5.0 + 1], [1.0 - 1.7, 1.0 + 1.7])
-    assert not exceeds([5.0 - 1, 5.0 + 1], [1.0 - 1.8, 1.0 + 1.8])
-    assert exceeds([2.0, 2.0], [1.0, 1.0, 1.0])
-    assert not exceeds([1.0, 1.0], [1.0, 1.0, 1.0])
 
 
 def test_training_runs_are_made_with_the_same_arguments(candidates, tmp_path):
