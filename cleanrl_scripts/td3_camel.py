@@ -120,7 +120,7 @@ def parse_args(argv: list[str] | None = None) -> Args:
         return resumed_args(args, argv, prior_files, schedules)
     check_ranges(args, RANGES, PRIOR_RANGES)
     check_env_id(args.env_id)
-    if args.prior.partition(":")[0] == "auto":
+    if args.prior_source.kind == "auto":
         raise UserError(
             f"--prior {args.prior}: only ppo_camel.py chooses among candidates; give one with --candidate or a file"
         )

@@ -2,10 +2,9 @@
 
 import hashlib
 import itertools
-import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium as gym
 import numpy as np
@@ -25,6 +24,41 @@ from llmwrappers.priors.prior_input import require_prior_input
 from llmwrappers.priors.written_for import family
 
 
+@dataclass(frozen=True)
+class PriorSource:
+    """What ``--prior`` stands for: no prior, random actions, an agent, all candidates, trusted code, or contained code.
+
+    Attributes:
+        path: of a file or a folder, or a shipped prior's name; "" where there is none
+    """
+
+    kind: Literal["none", "random", "expert", "auto", "trusted", "code"]
+    path: str = ""
+
+    @classmethod
+    def parse(cls, prior: str) -> "PriorSource":
+        """Reads KIND or KIND:PATH; whatever is neither is the name or the path of code.
+
+        Example:
+            >>> PriorSource.parse("expert:td3/model.pt"), PriorSource.parse("my_package:mine/Env-v0")  # doctest: +ELLIPSIS
+            (PriorSource(kind='expert', path='td3/model.pt'), PriorSource(kind='code', path='my_package:mine/Env-v0'))
+        """
+        kind, colon, path = prior.partition(":")
+        if prior in ("none", "random", "expert", "auto"):
+            return cls(prior)
+        if colon and kind in ("expert", "auto", "trusted"):
+            return cls(kind, path)
+        return cls("code", prior)
+
+    @property
+    def name(self) -> str:
+        """What it is called: its kind, or after its file or folder."""
+        if self.kind == "expert" or not self.path:
+            return self.kind
+        path = Path(self.path)
+        return path.stem if path.suffix == ".py" else path.name
+
+
 @dataclass
 class PriorArgs(CommonArgs):
     # The prior
@@ -39,6 +73,11 @@ class PriorArgs(CommonArgs):
     radius: float = 0.3
     """half-width of the interval around the prior's action, as a fraction of half the action range, in (0, 2]"""
 
+    @property
+    def prior_source(self) -> PriorSource:
+        """What ``prior`` stands for."""
+        return PriorSource.parse(self.prior)
+
 
 FIRST_STEPS = 200
 """In these a prior that the user named is tried before anything is trained."""
@@ -47,17 +86,7 @@ PRIOR_RANGES = {"in (0, 2]": ("radius",)}
 
 def arm_name(args: PriorArgs) -> str:
     """none | random | expert | auto | llm, or the name of the user's own file or folder."""
-    kind, _, rest = args.prior.partition(":")
-    if args.prior == args.env_id or args.prior in shipped_priors():
-        return "llm"
-    path = Path(rest if kind in ("trusted", "auto") and rest else args.prior)
-    return (
-        kind
-        if kind in ("none", "random", "expert") or args.prior == "auto"
-        else path.stem
-        if path.suffix == ".py"
-        else path.name
-    )
+    return "llm" if args.prior == args.env_id or args.prior in shipped_priors() else args.prior_source.name
 
 
 def check_prior(args: PriorArgs) -> None:
@@ -70,7 +99,7 @@ def check_prior(args: PriorArgs) -> None:
                 "without one (--prior none); where candidates are shipped, ppo_camel.py --prior auto chooses among them"
             )
         args.prior = args.env_id
-    kind = args.prior.partition(":")[0]
+    kind = args.prior_source.kind
     if args.candidate is not None and kind in ("none", "random", "auto", "expert"):
         raise UserError(f"--candidate {args.candidate} needs a shipped prior, got --prior {args.prior}")
     if args.prior_input is not None and kind in ("none", "random", "expert"):
@@ -87,19 +116,19 @@ def load_priors(args: PriorArgs, env: gym.Env) -> dict[str, PriorPolicy]:
         UserError: there is no such prior, or not for this environment
     """
     observations, space = env.observation_space, env.action_space
-    kind, _, rest = args.prior.partition(":")
+    source = args.prior_source
     try:
-        if kind == "none":
+        if source.kind == "none":
             return {}
-        if kind == "random":
+        if source.kind == "random":
             return {"random": random_prior(observations, space, args.seed)}
-        if kind == "expert":
-            return {"expert": expert_prior(rest, args.env_id, observations, space)}
+        if source.kind == "expert":
+            return {"expert": expert_prior(source.path, args.env_id, observations, space)}
         require_prior_input(env, args.prior_input)
         written_for = (env, args.prior_of_another_env, args.prior_input)
-        if kind == "auto":
-            return load_candidates(rest or args.env_id, *written_for)
-        name = Path(rest if kind == "trusted" else args.prior).stem if args.candidate is None else f"policy-{args.candidate}"
+        if source.kind == "auto":
+            return load_candidates(source.path or args.env_id, *written_for)
+        name = source.name if args.candidate is None else f"policy-{args.candidate}"
         policy = load_prior(args.prior, args.candidate, *written_for)
         first_steps = itertools.islice(play(env, policy, args.seed, args.prior_input), FIRST_STEPS)
         require_no_fault(args, {name: next((step.fault for step in first_steps if step.fault), "")})
@@ -112,7 +141,7 @@ def load_priors(args: PriorArgs, env: gym.Env) -> dict[str, PriorPolicy]:
 def require_no_fault(args: PriorArgs, faults: dict[str, str]) -> None:
     """Refuses a prior that the user named, by the first fault that it made; those of ``auto`` only leave the audition."""
     for name, fault in faults.items():
-        if fault and args.prior.partition(":")[0] != "auto":
+        if fault and args.prior_source.kind != "auto":
             raise UserError(
                 f"--env-id {args.env_id} --prior {args.prior}: {name} failed ({fault}). Mend it, or "
                 "train without one: --prior none"
@@ -121,7 +150,9 @@ def require_no_fault(args: PriorArgs, faults: dict[str, str]) -> None:
 
 def prior_files(args: PriorArgs) -> dict[str, str]:
     """The hash of the file, or of the files of the folder, that the prior is read from, if it is the user's own."""
-    path = Path(re.sub("^(expert|trusted|auto):", "", args.prior))
+    if not args.prior_source.path:
+        return {}
+    path = Path(args.prior_source.path)
     files = [path] if path.is_file() else sorted([*path.glob("*.py"), *path.glob("provenance.json")])  # which has the default
     return {"prior": hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()} if files else {}
 

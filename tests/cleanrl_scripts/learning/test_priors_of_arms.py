@@ -12,7 +12,7 @@ from conftest import Echo, OneStep, Turns
 
 from cleanrl_scripts.learning.actor_critic import ActorCritic
 from cleanrl_scripts.learning.networks import mlp
-from cleanrl_scripts.learning.priors_of_arms import PriorArgs, arm_name, check_prior, load_priors, prior_files
+from cleanrl_scripts.learning.priors_of_arms import PriorArgs, PriorSource, arm_name, check_prior, load_priors, prior_files
 from llmwrappers.errors import UserError
 
 ONE_STEP = "llmwrappers-tests/OneStep-v0"
@@ -36,6 +36,25 @@ def save_agent(path: Path, env_id: str, seed: int = 0) -> ActorCritic:
         agent.normalized(rng.normal(1.0, 2.0, space.shape), update=True)
     torch.save({"env_id": env_id, "global_step": 1, "agent": agent.state_dict()}, path)
     return agent
+
+
+@pytest.mark.parametrize(
+    ("prior", "source"),
+    [
+        ("none", PriorSource("none")),
+        ("random", PriorSource("random")),
+        ("expert:a/agent.pt", PriorSource("expert", "a/agent.pt")),
+        ("auto", PriorSource("auto")),
+        ("auto:a/pile", PriorSource("auto", "a/pile")),
+        ("trusted:C:/mine.py", PriorSource("trusted", "C:/mine.py")),
+        ("Ant-v4", PriorSource("code", "Ant-v4")),
+        ("my_package:mine/Env-v0", PriorSource("code", "my_package:mine/Env-v0")),
+        ("none:of/these", PriorSource("code", "none:of/these")),
+        ("trusted", PriorSource("code", "trusted")),
+    ],
+)
+def test_what_a_prior_stands_for(prior, source):
+    assert PriorSource.parse(prior) == source
 
 
 @pytest.mark.parametrize(
@@ -87,6 +106,11 @@ class TestCheck:
 class TestLoad:
     def test_none(self):
         assert load_priors(arguments("none"), OneStep()) == {}
+
+    @pytest.mark.parametrize("prior", ["none:mine.py", "random:mine.py"])
+    def test_what_takes_no_path_is_refused_with_one(self, prior):
+        with pytest.raises(UserError, match=f"--prior {prior}: no file at"):
+            load_priors(arguments(prior), OneStep())
 
     def test_a_random_prior_is_of_the_runs_seed_and_fixed_for_an_observation(self):
         env = gym.make("llmwrappers-tests/Reach-v0")
@@ -247,5 +271,7 @@ class TestFiles:
         assert prior_files(arguments(str(tmp_path))) != before
 
     @pytest.mark.parametrize("prior", ["none", "random", "auto", "Ant-v4"])
-    def test_what_is_not_the_users_has_none(self, prior):
+    def test_what_is_not_the_users_has_none(self, prior, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        write(tmp_path / "mine.py", "[0.1]")
         assert prior_files(arguments(prior)) == {}
