@@ -166,7 +166,8 @@ def train(
     words = [word for name, value in settings.items() for word in (f"--{name.replace('_', '-')}", str(value))]
     words += ["--no-cuda", "--no-save-model"]
     words += ["--env-kwargs", json.dumps(env_kwargs)] if env_kwargs else []
-    training_code = [file.read_text("utf-8") for file in (SCRIPT, *sorted(SCRIPT.parent.glob("common/*.py")))]
+    files = [SCRIPT, *(file for room in ("common", "learning") for file in sorted(SCRIPT.parent.glob(f"{room}/*.py")))]
+    training_code = [file.read_text("utf-8") for file in files]
     begun: dict[tuple[int | None, int], Run] = {}
     for seed in seeds:
         for number, path in arms.items():

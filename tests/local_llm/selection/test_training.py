@@ -2,7 +2,9 @@
 
 import pytest
 
-from local_llm.selection.training import Trained, least_steps, plan, training_settings
+from llmwrappers.errors import UserError
+from local_llm.selection import training as module
+from local_llm.selection.training import Trained, TrainingFailed, least_steps, plan, train, training_settings
 
 
 def test_learned_is_the_mean_over_the_last_third():
@@ -32,3 +34,24 @@ def test_a_plan_stays_within_the_budget(candidates, rungs):
     assert (planned, sum(runs_of_rungs)) == (rungs, runs)
     assert 100_000 - 2048 * runs < runs * steps <= 100_000
     assert steps % 2048 == 0
+
+
+@pytest.mark.parametrize("changed", ["ppo_camel.py", "common/logger.py", "learning/gae.py"])
+def test_a_run_of_other_code_is_another_run(tmp_path, monkeypatch, changed):
+    """Whatever of the code a run executes: its folder is another one."""
+    folders = []
+
+    def no_training(runs):
+        folders.append(runs[0].folder)
+        raise UserError("that is all")
+
+    monkeypatch.setattr(module, "SCRIPT", tmp_path / "ppo_camel.py")
+    for name in ("ppo_camel.py", "common/logger.py", "learning/gae.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("pass\n")
+    for code in ("pass\n", "pass\n", "other = 1\n"):
+        (tmp_path / changed).write_text(code)
+        with pytest.raises(TrainingFailed, match="that is all"):
+            train("Pendulum-v1", {}, {"total_timesteps": 2048}, {None: None}, range(1), tmp_path / "runs", no_training)
+    first, again, other = folders
+    assert first == again != other
