@@ -19,7 +19,7 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -159,6 +159,20 @@ def make_masked_env(args: Args, video_dir: Path | None = None) -> tuple[gym.Env,
     return flattened(env, args.env_id), space
 
 
+class Transition(NamedTuple):
+    """What is stored of a step, in native units, with the intervals of its action and of the next; or of many, as columns."""
+
+    obs: Any
+    action: Any
+    next_obs: Any
+    next_center: Any
+    next_half_width: Any
+    center: Any
+    half_width: Any
+    reward: Any
+    not_terminated: Any
+
+
 class TD3:
     """Masking-aware TD3: the actor and the target actor map x in [-1, 1] into the stored intervals (CAMEL)."""
 
@@ -174,11 +188,11 @@ class TD3:
         self.act_numpy = in_numpy(self.actor)
         self.learn_values, _ = compiled(self.descend_critics, args, device)
         self.learn_actions, self.hardware = compiled(self.descend_actor, args, device)
-        self.replay = Replay(
-            min(args.buffer_size, args.total_timesteps), obs=observation_dim, action=action_dim, next_obs=observation_dim,
-            next_center=action_dim, next_half_width=action_dim, center=action_dim, half_width=action_dim,
-            reward=1, not_terminated=1,
+        widths = Transition(
+            obs=observation_dim, action=action_dim, next_obs=observation_dim, next_center=action_dim,
+            next_half_width=action_dim, center=action_dim, half_width=action_dim, reward=1, not_terminated=1,
         )  # fmt: skip
+        self.replay = Replay(min(args.buffer_size, args.total_timesteps), widths)
         self.rows = torch.empty(args.batch_size, self.replay.width)
         self.losses: dict[str, float] = {}
 
@@ -209,24 +223,23 @@ class TD3:
 
     def descend_critics(self, rows: torch.Tensor, noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """One step of both critics; their mean values and losses. torch.compile makes it one function."""
-        args = self.args
-        obs, action, next_obs, next_center, next_half_width, _, _, reward, not_terminated = self.replay.columns(rows)
+        args, batch = self.args, self.replay.columns(rows)
         with torch.no_grad():
             noise = (noise * args.policy_noise).clamp(-args.noise_clip, args.noise_clip)
-            next_x = (self.target_actor(next_obs).tanh() + noise).clamp(-1.0, 1.0)
-            next_state = torch.cat([next_obs, next_center + next_half_width * next_x], dim=1)
+            next_x = (self.target_actor(batch.next_obs).tanh() + noise).clamp(-1.0, 1.0)
+            next_state = torch.cat([batch.next_obs, batch.next_center + batch.next_half_width * next_x], dim=1)
             next_values = torch.min(*(critic(next_state) for critic in self.target_critics))
-            targets = reward + args.gamma * not_terminated * next_values
-        values = [critic(torch.cat([obs, action], dim=1)) for critic in self.critics]
+            targets = batch.reward + args.gamma * batch.not_terminated * next_values
+        values = [critic(torch.cat([batch.obs, batch.action], dim=1)) for critic in self.critics]
         losses = torch.stack([(value - targets).square().mean() for value in values])
         self.critic_optimizer.step(losses.sum())
         return torch.stack([value.mean() for value in values]).detach(), losses.detach()
 
     def descend_actor(self, rows: torch.Tensor) -> torch.Tensor:
         """One step of the actor, and of all targets towards their networks; its loss. torch.compile makes it one function."""
-        obs, _, _, _, _, center, half_width, _, _ = self.replay.columns(rows)
-        action = center + half_width * self.actor(obs).tanh()
-        loss = -self.critics[0](torch.cat([obs, action], dim=1)).mean()
+        batch = self.replay.columns(rows)
+        action = batch.center + batch.half_width * self.actor(batch.obs).tanh()
+        loss = -self.critics[0](torch.cat([batch.obs, action], dim=1)).mean()
         self.actor_optimizer.step(loss)
         with torch.no_grad():
             pairs = (self.actor, self.target_actor), (self.critics, self.target_critics)
@@ -335,10 +348,12 @@ def train(args: Args, env: gym.Env, eval_env: gym.Env, space: Box, run_dir: Path
                 next_observation, reward, terminated, truncated, info = env.step(x.reshape(space.shape))
                 action = info["executed_action"].ravel() if masked else center + half_width * x
                 next_center, next_half_width = interval(info)
-                td3.replay.add(
-                    observation, action, next_observation, next_center, next_half_width, center, half_width, reward,
-                    not terminated,
+                transition = Transition(
+                    obs=observation, action=action, next_obs=next_observation, next_center=next_center,
+                    next_half_width=next_half_width, center=center, half_width=half_width, reward=reward,
+                    not_terminated=not terminated,
                 )  # fmt: skip
+                td3.replay.add(transition)
                 observation, center, half_width = next_observation, next_center, next_half_width
                 episodic_return += float(reward)
                 episodic_length += 1

@@ -2,36 +2,45 @@
 
 import os
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import numpy as np
 import torch
 
+T = TypeVar("T", bound=tuple)
 
-class Replay:
-    """The last ``capacity`` transitions, each a row of fields of given widths, sampled uniformly.
+
+class Replay(Generic[T]):
+    """The last ``capacity`` transitions, each a row of float32, sampled uniformly.
+
+    Args:
+        widths: how many numbers each field of a transition has, in the NamedTuple that transitions are
 
     Example:
-        >>> replay = Replay(capacity=100, observation=3, action=1, reward=1)
-        >>> replay.add(np.zeros(3), np.ones(1), 2.0)
-        >>> batch = torch.empty(4, replay.width)
-        >>> replay.sample(np.random.default_rng(0), out=batch)
-        >>> batch[:, replay.fields["reward"]].ravel().tolist()
+        >>> from typing import Any, NamedTuple
+        >>> class Transition(NamedTuple):
+        ...     observation: Any
+        ...     reward: Any
+        >>> replay = Replay(capacity=100, widths=Transition(observation=3, reward=1))
+        >>> replay.add(Transition(np.zeros(3), reward=2.0))
+        >>> rows = torch.empty(4, replay.width)
+        >>> replay.sample(np.random.default_rng(0), out=rows)
+        >>> replay.columns(rows).reward.ravel().tolist()
         [2.0, 2.0, 2.0, 2.0]
     """
 
-    def __init__(self, capacity: int, **widths: int):
-        self.fields, self.width = {}, 0
-        for name, width in widths.items():
-            self.fields[name] = slice(self.width, self.width + width)
-            self.width += width
+    def __init__(self, capacity: int, widths: T):
+        self.kind, self.widths, self.width = type(widths), list(widths), sum(widths)
+        ends = np.cumsum(self.widths).tolist()
+        self.fields = [slice(end - width, end) for end, width in zip(ends, self.widths, strict=True)]
         self.rows = np.empty((capacity, self.width), dtype=np.float32)
         self.tensor = torch.from_numpy(self.rows)
         self.added = self.written = 0
 
-    def add(self, *transition) -> None:
-        """Adds a transition, its fields in order."""
+    def add(self, transition: T) -> None:
+        """Adds a transition."""
         row = self.rows[self.added % len(self.rows)]
-        for field, value in zip(self.fields.values(), transition, strict=True):
+        for field, value in zip(self.fields, transition, strict=True):
             row[field] = value
         self.added += 1
 
@@ -40,9 +49,9 @@ class Replay:
         indices = rng.integers(0, min(self.added, len(self.rows)), len(out))
         torch.index_select(self.tensor, 0, torch.from_numpy(indices), out=out)
 
-    def columns(self, rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """The fields of sampled transitions, in order, (batch, width) each."""
-        return rows.split([field.stop - field.start for field in self.fields.values()], dim=1)
+    def columns(self, rows: torch.Tensor) -> T:
+        """The fields of sampled transitions, (batch, width) each."""
+        return self.kind(*rows.split(self.widths, dim=1))
 
     # On disk each row lies where it was added, in order, so that a checkpoint only writes what is new.
     def save(self, path: Path) -> None:

@@ -95,10 +95,11 @@ def test_the_update_is_td3(td3_camel, masked):
         )
         center, half_width = (low + high) / 2, (high - low) / 2
         action = center[0] + half_width[0] * rng.uniform(-1, 1, a)
-        replay.add(
+        transition = td3_camel.Transition(
             rng.normal(size=o), action, rng.normal(size=o), center[1], half_width[1], center[0], half_width[0],
             rng.normal(), rng.random() < 0.9,
         )  # fmt: skip
+        replay.add(transition)
 
     networks = td3.actor, td3.target_actor, td3.critics, td3.target_critics
     actor, target_actor, critics, targets = copy.deepcopy(networks)
@@ -109,9 +110,7 @@ def test_the_update_is_td3(td3_camel, masked):
         td3.update(step)
 
         rows = replay.tensor[torch.from_numpy(draws.integers(0, 64, 16))]
-        obs, action, next_obs, next_center, next_half, center, half, reward, alive = (
-            rows[:, field] for field in replay.fields.values()
-        )
+        obs, action, next_obs, next_center, next_half, center, half, reward, alive = replay.columns(rows)
         noise = torch.from_numpy(draws.standard_normal((a, 16), dtype=np.float32)).T
         with torch.no_grad():
             noise = (noise * args.policy_noise).clamp(-args.noise_clip, args.noise_clip) * next_half
@@ -207,9 +206,9 @@ def test_acting_is_the_actor(td3_camel):
 def test_a_learner_is_all_in_its_checkpoint(td3_camel, tmp_path):
     """What it goes on to learn is the same to the last bit."""
     whole, again = new_learner(td3_camel, seed=0), new_learner(td3_camel, seed=1)
-    transition = (np.ones(3), np.zeros(2), np.ones(3), *(np.zeros(2), np.ones(2)) * 2, 1.0, True)
+    transition = td3_camel.Transition(np.ones(3), np.zeros(2), np.ones(3), *(np.zeros(2), np.ones(2)) * 2, 1.0, True)
     for step in range(20):
-        whole.replay.add(*transition)
+        whole.replay.add(transition)
         whole.update(step)
     whole.replay.save(tmp_path / "replay.bin")
     state = torch.load(io.BytesIO(serialize(whole.state_dict())), weights_only=True)
@@ -217,7 +216,7 @@ def test_a_learner_is_all_in_its_checkpoint(td3_camel, tmp_path):
     again.rng.bit_generator.state = whole.rng.bit_generator.state
     for step in range(20, 30):
         for td3 in (whole, again):
-            td3.replay.add(*transition)
+            td3.replay.add(transition)
             td3.update(step)
     for name in ("actor", "target_actor", "critics", "target_critics"):
         assert equal(getattr(again, name), getattr(whole, name)), name
@@ -459,7 +458,7 @@ def replay_of(td3_camel, run_dir, observation_dim, action_dim):
     added = torch.load(run_dir / "checkpoint.pt")["td3"]["transitions"]
     replay = new_learner(td3_camel, observation_dim, action_dim, buffer_size=added).replay
     replay.load(run_dir / "replay.bin", added)
-    return {name: replay.rows[:, field] for name, field in replay.fields.items()}
+    return {name: column.numpy() for name, column in replay.columns(replay.tensor)._asdict().items()}
 
 
 @pytest.mark.parametrize(("env_id", "a", "not_terminated"), [("Reach", 2, 1.0), ("OneStep", 1, 0.0)])
