@@ -79,13 +79,13 @@ def with_pull() -> None:
 
     def update_and_count(self, learning_rate):
         update(self, learning_rate)
-        if self.agent.is_frozen:
+        if self.agent.is_copy:
             self.agent.steps += self.args.num_envs * self.args.num_steps
 
     def loss_and_pull(self, observations, actions, advantages, returns, old_values, old_log_probs):
         total, *parts = loss(self, observations, actions, advantages, returns, old_values, old_log_probs)
         agent = self.agent
-        if agent.is_frozen and agent.steps < PULL_UNTIL:
+        if agent.is_copy and agent.steps < PULL_UNTIL:
             with torch.no_grad():
                 means = agent.copied(observations)
             # KL(copy || policy) of two Gaussians of the same deviation
@@ -95,11 +95,11 @@ def with_pull() -> None:
 
     def save_with_copy(self):
         state = save(self)
-        return {**state, "copied": self.copied.state_dict(), "steps": self.steps} if self.is_frozen else state
+        return {**state, "copied": self.copied.state_dict(), "steps": self.steps} if self.is_copy else state
 
     def load_with_copy(self, state):
         load(self, state)
-        if self.is_frozen:
+        if self.is_copy:
             self.copied, self.steps = copy.deepcopy(self.actor), state["steps"]
             self.copied.load_state_dict(state["copied"])
 
@@ -112,14 +112,13 @@ def with_pull() -> None:
 
 
 def quiet() -> None:
-    without_frozen()  # the script asks is_frozen whether a copy's settings hold; the normaliser learns, as PPO's does
     begin = ppo_camel.PPO.__init__
 
     def begin_quiet(self, args, envs, agent, *others):
         if args.prior != "none":
             raise UserError(f"--change quiet is PPO alone: it needs --prior none, got --prior {args.prior}")
         begin(self, args, envs, agent, *others)
-        agent.is_frozen = True
+        agent.is_copy = True  # of nobody, but with a copy's settings
         if isinstance(space := envs[0].action_space, Box):
             half_range = torch.from_numpy((space.high - space.low).ravel() / 2).to(agent.device)
             agent.log_std.data.copy_((args.clone_std * half_range).log())

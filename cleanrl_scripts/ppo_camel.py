@@ -346,7 +346,7 @@ def train(args: Args, ppo: PPO, teachers: dict[str, Teacher], eval_env: gym.Env,
         # A checkpoint is made where all episodes begin anew, with seeds of the run's own stream: then there is no state in the
         # environments, and a run that resumes there does exactly what an uninterrupted run does.
         last_checkpoint = global_step
-        if agent.is_frozen:  # it is a copy
+        if agent.is_copy:
             ppo.gamma, ppo.num_minibatches = args.clone_gamma, args.clone_minibatches
         total = start + (args.total_timesteps - start) // batch * batch
         last_return = math.nan
@@ -354,7 +354,7 @@ def train(args: Args, ppo: PPO, teachers: dict[str, Teacher], eval_env: gym.Env,
             if global_step == last_checkpoint:
                 ppo.reset()
             learning_rate = args.learning_rate * (1.0 - global_step / total if args.anneal_lr else 1.0)
-            if agent.is_frozen:
+            if agent.is_copy:
                 learning_rate *= min(1.0, (global_step + batch - start) / max(args.warmup_steps, 1))
             episodes = ppo.collect()
             ppo.update(learning_rate)
@@ -375,7 +375,7 @@ def train(args: Args, ppo: PPO, teachers: dict[str, Teacher], eval_env: gym.Env,
 
         if args.save_model:
             agent.save(run_dir, args, global_step)
-        taught = verdict is not None and verdict.taught
+        taught = args.prior != "none" and agent.is_copy
         summary = {**evaluated, "taught": taught, "audition": verdict and asdict(verdict)}
         logger.write_summary(global_step, summary, str(verdict or ""))
 
@@ -401,6 +401,7 @@ def begin(args: Args, agent: ActorCritic, teachers: dict[str, Teacher], rng, log
         logger.log(steps, {**values, "charts/SPS": logger.steps_per_second})
         if steps >= args.clone_steps:
             logger.print("the copy is fitted to all that was seen: some seconds in which no step is taken")
+    agent.is_copy = True
     return steps, found
 
 

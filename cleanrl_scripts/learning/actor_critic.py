@@ -38,6 +38,7 @@ class ActorCritic:
         self.observation_shape = observation_space.shape if self.images else (math.prod(observation_space.shape),)
         self.observations, self.returns = RunningMeanStd(*(() if self.images else self.observation_shape)), RunningMeanStd()
         self.is_frozen = False  # whether the normaliser of observations has stopped learning
+        self.is_copy = False  # whether it began as the copy of a teacher
         self.device = device
         self.log_std = nn.Parameter(torch.zeros(self.policy.size if self.policy.shape else 0, device=device))
         inputs, size = [*self.observation_shape, *(() if self.images else hidden)], self.policy.size
@@ -130,6 +131,7 @@ class ActorCritic:
             "observations": self.observations.state_dict(),
             "returns": self.returns.state_dict(),
             "is_frozen": self.is_frozen,
+            "is_copy": self.is_copy,
         }
 
     def load_state_dict(self, state: dict) -> None:
@@ -138,3 +140,4 @@ class ActorCritic:
         self.observations.load_state_dict(state["observations"])
         self.returns.load_state_dict(state["returns"])
         self.is_frozen = state["is_frozen"]
+        self.is_copy = state.get("is_copy", self.is_frozen)  # older files have one flag for both

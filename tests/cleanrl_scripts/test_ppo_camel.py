@@ -152,6 +152,7 @@ def test_no_prior_is_ppo_from_the_first_step(train):
     assert [step for step, _ in values_of(run_dir, "losses/policy_loss")] == [128, 256, 384, 512]
     agent = torch.load(run_dir / "agent.pt")["agent"]
     assert not agent["is_frozen"]
+    assert not agent["is_copy"]
     assert (summary_of(run_dir)["taught"], summary_of(run_dir)["audition"]) == (False, None)
     assert agent["observations"]["count"] > 512  # episodes begin with an observation more
 

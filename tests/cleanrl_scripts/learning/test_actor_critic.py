@@ -33,6 +33,18 @@ def test_a_frozen_normaliser_learns_nothing_more():
     assert not agent.observations.mean.any()
 
 
+@pytest.mark.parametrize("is_copy", [True, False])
+def test_a_copy_is_told_from_an_agent_whose_normaliser_is_frozen(is_copy):
+    agent, other = (new_agent(Box(-9, 9, (3,)), Discrete(2)) for _ in range(2))
+    agent.is_copy, agent.is_frozen = is_copy, not is_copy
+    state = agent.state_dict()
+    other.load_state_dict(state)
+    assert (other.is_copy, other.is_frozen) == (is_copy, not is_copy)
+    del state["is_copy"]  # as in files of before, when one flag meant both
+    other.load_state_dict(state)
+    assert other.is_copy == other.is_frozen == (not is_copy)
+
+
 @pytest.mark.parametrize("actions", [Box(-1, 1, (2, 2)), Discrete(3, start=1)], ids=["box", "discrete"])
 @pytest.mark.parametrize("observations", [Box(-1, 1, (5,)), IMAGES], ids=["vectors", "images"])
 def test_what_is_saved_acts_as_before(observations, actions):
