@@ -18,6 +18,7 @@ from llmwrappers import CriticalFunction, CriticalStates, Trajectories
 from llmwrappers.critical_states.guidance import SHIPPED, Guidance, load_guidance
 from llmwrappers.errors import UserError
 from llmwrappers.files import folder_name, sha256
+from llmwrappers.priors import TRUSTED
 
 
 @dataclass
@@ -40,8 +41,8 @@ class SourceArgs(CommonArgs):
     guidance: Literal["code", "table"] = "code"
     """which of a folder's two: the function that the LLM wrote (critical.py), or its table (table.json; the paper's form)"""
     critical_states: str = "shipped"
-    """shipped (env_id's), or a folder, .json or .py that local_llm.find_critical_states wrote, or a shipped name; for the arm
-    rnd also everywhere: a bonus in every state"""
+    """shipped (env_id's), or a folder, .json or .py that local_llm.find_critical_states wrote, or trusted:FILE.py, code of your
+    own that plays with your rights, or a shipped name; for the arm rnd also everywhere: a bonus in every state"""
     patience_steps: int = 20_000
     """steps of an environment after which critical states that never occurred are an error"""
     statemask_timesteps: int = 50_000
@@ -126,7 +127,7 @@ def source_files(args: SourceArgs) -> dict[str, str]:
     """The hashes of the files that a run depends on, so that a resumed one notices if they have changed."""
     paths = {"agent": agent_path(args), "trajectories": None if args.pretrain_timesteps else trajectories_path(args)}
     if args.arm != "none" and not args.pretrain_timesteps:
-        paths["critical_states"] = Path(guidance_source(args))
+        paths["critical_states"] = Path(str(guidance_source(args)).removeprefix(TRUSTED))
     files = {name: path for name, path in paths.items() if path is not None and path.is_file()}
     return {name: sha256(path) for name, path in files.items()}
 

@@ -26,6 +26,7 @@ from cleanrl_scripts.ultra.permuted_actions import PermutedActions
 from llmwrappers import CriticalFunction, CriticalStates, LLMActionOverride, Trajectories
 from llmwrappers.critical_states.guidance import GuidanceCounts
 from llmwrappers.critical_states.table import spread
+from llmwrappers.files import sha256
 
 SCRIPT = ROOT / "cleanrl_scripts" / "ppo_ultra.py"
 QUICK = ["--num-steps", "128", "--num-minibatches", "4", "--update-epochs", "2", "--eval-every", "256", "--eval-episodes", "1"]
@@ -637,6 +638,14 @@ def test_code_trains_its_control_and_a_bonus_everywhere(train, pretrained, tmp_p
     everywhere = train(*arguments, "everywhere", "--arm", "rnd")
     assert set(values_of(everywhere, "ultra/hit_rate")) == {1.0}
     assert all(values_of(everywhere, "ultra/llm_return"))
+
+
+@pytest.mark.parametrize("trusted", ["", "trusted:"])
+def test_a_resumed_run_notices_code_that_has_changed(ppo_ultra, tmp_path, trusted):
+    path = tmp_path / "critical.py"
+    path.write_text("def critical(obs):\n    return True, [0.0], 0.5\n")
+    args = ppo_ultra.Args(env_id="Pendulum-v1", agent="none", critical_states=f"{trusted}{path}")
+    assert ppo_ultra.source_files(args) == {"critical_states": sha256(path)}
 
 
 @pytest.mark.filterwarnings("ignore:CriticalFunction")

@@ -8,7 +8,7 @@ import pytest
 from conftest import Echo, Turns
 
 import llmwrappers.critical_states.guidance
-from llmwrappers import CriticalFunction, CriticalStates, PolicyRejected, load_guidance
+from llmwrappers import CriticalFunction, CriticalStates, PolicyRejected, load_guidance, load_prior
 from llmwrappers.critical_states.guidance import GuidanceLookup, entry_count, shipped_tables
 
 STATES = CriticalStates([[0.0, 0.0, 0.0]], [[0.5, -0.5]], [1.0], scale=np.ones(3), tolerance=0.1)
@@ -74,6 +74,20 @@ def test_refused_code_names_the_file_and_the_line(tmp_path):
     with pytest.raises(PolicyRejected, match=r"line 1: import of os.*critical\.py"):
         load_guidance(path, Echo())
     assert load_guidance(f"trusted:{path}", Echo())(np.zeros(3))[0].tolist() == [0.25, 1.0]
+
+
+@pytest.mark.parametrize("trusted", ["", "trusted:"])
+def test_code_sees_what_a_prior_sees(tmp_path, trusted):
+    """The same entries with the same types as a prior from the same kind of file."""
+    seen = "[obs['speed'].dtype.num, obs['gear'].dtype.num + obs['speed'][1] + len(obs)]"
+    critical, prior = tmp_path / "critical.py", tmp_path / "prior.py"
+    critical.write_text(f"def critical(obs):\n    return True, {seen}, 0.5\n")
+    prior.write_text(f"def policy(obs):\n    return {seen}\n")
+    observation = {"speed": np.float32([1, 2]), "gear": np.int64(3)}
+    env = Echo(-99.0, 99.0)
+    action, _ = load_guidance(f"{trusted}{critical}", env)(observation)
+    assert action.tolist() == list(load_prior(f"{trusted}{prior}")(observation))
+    assert action.tolist() == [np.dtype(np.float32).num, np.dtype(np.int64).num + 4.0]
     (tmp_path / "critical.py").write_bytes(b"\xff")
     with pytest.raises(PolicyRejected, match=r"critical\.py.* UTF-8"):
         load_guidance(tmp_path / "critical.py", Echo())
