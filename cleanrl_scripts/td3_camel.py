@@ -48,6 +48,7 @@ from cleanrl_scripts.learning.networks import in_numpy, initialize_uniform, laye
 from cleanrl_scripts.learning.priors_of_arms import PRIOR_RANGES, PriorArgs, arm_name, check_prior, load_priors, prior_files
 from cleanrl_scripts.learning.replay import Replay
 from llmwrappers import EpsilonMaskSchedule, LLMActionMask
+from llmwrappers.action_masks.intervals import center_and_half_width
 from llmwrappers.errors import UserError
 from llmwrappers.faults import FaultCounts
 
@@ -304,8 +305,9 @@ def train(args: Args, env: gym.Env, eval_env: gym.Env, space: Box, run_dir: Path
 
     def interval(info: dict) -> tuple[np.ndarray, np.ndarray]:
         """Center and half-width of the next action's interval; without a mask it is the whole space."""
-        low, high = info.get("action_low", space.low), info.get("action_high", space.high)
-        return ((low + high) * 0.5).ravel(), ((high - low) * 0.5).ravel()
+        bounds = info.get("action_low", space.low), info.get("action_high", space.high)
+        center, half_width = center_and_half_width(*bounds)
+        return center.ravel(), half_width.ravel()
 
     def evaluate_now() -> dict[str, float]:
         def mean_return(mask_epsilon: float, name: str) -> float:
