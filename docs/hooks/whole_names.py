@@ -7,7 +7,7 @@ NAME = re.compile(r"[\w./:-]*\w[-/][\w./:-]*\w|--?\w[\w-]*")
 
 
 def on_page_content(html: str, **kwargs) -> str:
-    """Puts every name of a cell in a span that docs/site.css keeps whole."""
+    """Puts every name of a cell in a span that docs/stylesheets/site.css keeps whole."""
 
     def whole(cell: re.Match) -> str:
         parts = re.split(r"(<[^>]*>)", cell[0])  # text and tags, in turn
