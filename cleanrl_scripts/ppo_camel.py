@@ -1,12 +1,14 @@
-# PPO that begins as the policy that an LLM wrote: CAMEL's mask (arXiv 2502.11896) teaches CleanRL's PPO its first steps.
+# PPO warm-started from a policy that an LLM wrote: behaviour cloning in CAMEL's mask (arXiv 2502.11896), then CleanRL's PPO.
 #
-#   audition:  every candidate, random actions and doing nothing play an episode, the one in front and random actions some more;
-#              does it beat random actions, and differ from doing nothing, by more than chance?  no: what follows is PPO alone
-#   behaviour cloning, until clone_steps:  for every episode, played inside the mask around the teacher, ever less often
-#                  actor  <- what the teacher would do in every state so far, by whomever visited
+#   audition:  every candidate, random actions and doing nothing play an episode; the best candidate and random actions play on;
+#              the best candidate teaches if it is significantly above random actions and differs from doing nothing;
+#              if there is no teacher, the rest is PPO alone
+#   behaviour cloning, until clone_steps:  for every episode, played by the agent in the mask around the teacher, which fades
+#                  actor  <- what the teacher would do in every state visited so far
 #                  critic <- the discounted returns of the teacher's and the agent's own episodes
-#              then the observations' normaliser is frozen; the copy of a teacher worse than doing nothing explores more
-#   PPO:       for every rollout, the learning rate of a copy rising from 0, its discount factor larger, its minibatches, too
+#              then freeze the observation normaliser; the clone explores more if its teacher is worse than doing nothing
+#   PPO:       a clone has a learning rate that warms up, a larger discount factor and larger minibatches
+#              for every rollout:
 #                  for every step:  a ~ policy(obs);  next_obs, reward = env.step(a);  store obs, a, log policy(a | obs), reward
 #                  advantages <- GAE;  for every epoch and minibatch: policy <- clipped objective, values <- clipped error
 #
@@ -50,19 +52,19 @@ from llmwrappers.priors.dagger import DAgger
 class Hyperparameters(PriorArgs):
     # Behaviour cloning
     clone_steps: int = 20_000
-    """steps until the agent is a copy of its prior, those of the audition included"""
+    """the step at which behaviour cloning ends; the audition's steps count"""
     clone_learning_rate: float = 1e-3
-    """the learning rate of the regression on the prior's actions and returns"""
+    """the learning rate of behaviour cloning"""
     clone_std: float = 0.2
-    """standard deviation of the copy's actions, as a fraction of half the action range"""
+    """exploration noise of the cloned agent: the standard deviation, as a fraction of half the action range"""
     poor_std: float = 0.5
-    """the same if the prior returns less than doing nothing: it has more to learn than to keep"""
+    """the same if the prior returns less than doing nothing: the agent has more to learn than to keep"""
     clone_gamma: float = 0.995
-    """the discount factor of a copy, which sees farther ahead: with 0.99 Hopper's learns to leap and to fall"""
+    """the discount factor of PPO after cloning: with 0.99 the cloned agents of Hopper learn to leap and to fall"""
     clone_minibatches: int = 16
-    """the number of mini-batches of a copy: fewer and larger ones are slower at first, and let Ant go on rising"""
+    """the number of mini-batches of PPO after cloning: fewer are slower at first, but Ant keeps improving"""
     warmup_steps: int = 50_000
-    """steps over which the copy's learning rate rises from 0: its first steps away from the prior are small"""
+    """steps over which the learning rate rises from 0 after cloning, so that the first updates are small"""
 
     # PPO
     network_hidden: tuple[int, ...] = (64, 64)
@@ -101,7 +103,7 @@ class Hyperparameters(PriorArgs):
 
 @dataclass
 class Args(RunArgs, Hyperparameters):  # in --help the first base comes last
-    """PPO that begins as its prior. Options: what people set most; prior, copy and PPO; how a run is kept.
+    """PPO warm-started from its prior. Options: what people set most; prior, cloning and PPO; how a run is kept.
 
     Example: llmwrappers train ppo-camel --env-id Walker2d-v4 --total-timesteps 200000 --seed 2
     """
@@ -109,8 +111,8 @@ class Args(RunArgs, Hyperparameters):  # in --help the first base comes last
     exp_name: str = "ppo_camel"
     """the name of this experiment"""
     prior: str = "auto"
-    """auto: all the candidates shipped for env_id audition | auto:FOLDER: those in a folder | shipped (its default) | none |
-    random | a shipped prior's name | FILE.py | trusted:FILE.py | FOLDER | expert:MODEL.pt, or agent.pt of a PPO script"""
+    """auto: an audition of all candidates shipped for env_id | auto:FOLDER: of those in a folder | shipped (its default) |
+    none | random | a shipped prior's name | FILE.py | trusted:FILE.py | FOLDER | expert:MODEL.pt, or a PPO script's agent.pt"""
 
 
 RANGES = {
@@ -149,10 +151,10 @@ def schedules(args: Args) -> dict[str, float]:
 
 
 class BehaviourCloning:
-    """The loss by which an agent becomes the copy of its teacher: actor <- advice, critic <- returns (see ``DAgger``).
+    """The loss of behaviour cloning: actor <- advice, critic <- returns (see ``DAgger``).
 
     Args:
-        std: deviation of the copy's actions, as a fraction of half the action range
+        std: the clone's exploration noise, as a fraction of half the action range
     """
 
     def __init__(self, agent: ActorCritic, action_space: gym.Space, std: float):
@@ -162,14 +164,14 @@ class BehaviourCloning:
             agent.log_std.data.copy_((std * self.half_range).log())
 
     def learn(self, *minibatch: np.ndarray, learning_rate: float) -> float:
-        """A step on a minibatch of normalised observations, advice and returns; returns the actor's loss."""
+        """A gradient step on a minibatch of normalised observations, advice and returns; returns the actor's loss."""
         observations, advice, returns = (torch.from_numpy(array).to(self.agent.device) for array in minibatch)
         outputs, values = self.agent(observations)
         if self.agent.policy.shape:
             actor_loss = ((outputs - advice) / self.half_range).square().mean()
-        else:  # cross-entropy with all that the teacher allows
+        else:  # cross-entropy with the actions that the teacher allows
             actor_loss = -(outputs.log_softmax(dim=1) * advice).sum(dim=1).mean()
-        # Where another policy than the agent's and the teacher's played, the return is unknown.
+        # The return is unknown if neither the agent nor the teacher played.
         critic_loss = (values - torch.where(returns.isnan(), values.detach(), returns)).square().mean()
         self.optimizer.learning_rate.fill_(learning_rate)
         self.optimizer.step(actor_loss + critic_loss)
@@ -381,7 +383,7 @@ def train(args: Args, ppo: PPO, teachers: dict[str, Teacher], eval_env: gym.Env,
 
 
 def begin(args: Args, agent: ActorCritic, teachers: dict[str, Teacher], rng, logger: Logger) -> tuple[int, Audition]:
-    """Audition and clone; returns the steps that they took, and what was found."""
+    """The audition and behaviour cloning; returns the steps that they took, and the audition."""
     found, steps = audition(teachers, args.clone_steps, rng), 0
     require_no_fault(args, found.faults)
     logger.print(str(found.verdict))
@@ -400,7 +402,7 @@ def begin(args: Args, agent: ActorCritic, teachers: dict[str, Teacher], rng, log
         logger.progress(steps, episode.episodic_return)
         logger.log(steps, {**values, "charts/SPS": logger.steps_per_second})
         if steps >= args.clone_steps:
-            logger.print("the copy is fitted to all that was seen: some seconds in which no step is taken")
+            logger.print("the agent learns from all states once more: some seconds without a step")
     agent.is_copy = True
     return steps, found
 

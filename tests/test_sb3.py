@@ -1,4 +1,4 @@
-"""llmwrappers/sb3.py: what the buffers hold, evaluation alone, deployment, PPO begun as a prior."""
+"""llmwrappers/sb3.py: what the buffers hold, evaluation alone, deployment, PPO warm-started from a prior."""
 
 import copy
 import math
@@ -193,7 +193,7 @@ def test_unmasked_is_the_agent_on_the_bare_environment_to_the_last_bit(tmp_path,
         second = alike.step(model.predict(normal, deterministic=True)[0])[0]
 
 
-# ------------------------------------------------------------------------------------------------ PPO begun as a prior
+# --------------------------------------------------------------------------------------- PPO warm-started from a prior
 
 
 class PaidLine(Line):
@@ -213,7 +213,7 @@ def test_the_model_begins_as_its_prior(learner, normalised):
     envs = VecNormalize(envs, gamma=0.5) if normalised else envs
     model = learner("MlpPolicy", envs, gamma=0.5, n_steps=128, seed=0, device="cpu")
     found = begin_as(model, linear, total_timesteps=8000, clone_steps=4000, warmup_steps=2000)
-    assert str(found.verdict).startswith("The agent begins as a copy of prior")
+    assert str(found.verdict).startswith("Teacher: prior.")
     assert model.num_timesteps == 4000
     fresh = [PaidLine().reset(seed=seed)[0] for seed in range(1000, 1200)]
     agent = unmasked(model)
@@ -248,7 +248,7 @@ def test_a_prior_that_is_no_better_than_chance_leaves_the_model_as_it_was():
     model = stable_baselines3.PPO("MlpPolicy", make_vec_env(PaidLine), seed=0, device="cpu")
     before = copy.deepcopy(model.policy.state_dict())
     found = begin_as(model, lambda observation: [4.0, -2.0], total_timesteps=8000, clone_steps=1000)
-    assert (found.teacher, str(found.verdict).startswith("No prior")) == ("", True)
+    assert (found.teacher, str(found.verdict).startswith("No teacher")) == ("", True)
     assert all(torch.equal(before[name], value) for name, value in model.policy.state_dict().items())
     assert 0 < model.num_timesteps == found.steps <= 1000
 

@@ -1,4 +1,4 @@
-"""audition: finds the prior that is to teach; Teacher: a prior that plays by itself and says what it would do anywhere."""
+"""audition: finds the prior that teaches; Teacher: a prior that plays alone and says what it would do in any state."""
 
 import copy
 import itertools
@@ -21,9 +21,9 @@ from llmwrappers.wrappers.llm_action_mask import LLMActionMask
 
 @dataclass
 class Episode:
-    """An episode, whoever played it: what a prior was handed and the agent observed in each state, and the rewards.
+    """An episode of any policy: for each state what a prior was handed and what the agent observed, and the rewards.
 
-    ``advice`` is what the prior said in each state while the episode was played (see ``Teacher.advice``).
+    ``advice`` is what the prior answered in each state while the episode was played (see ``Teacher.advice``).
     """
 
     handed: list[Any] = field(default_factory=list)
@@ -40,18 +40,18 @@ class Episode:
         return sum(self.rewards)
 
     def add(self, handed: Any, advice: np.ndarray, observation: np.ndarray, reward: float) -> None:
-        """Takes over a step: the caller keeps no hold on what was handed and observed, nor does the environment."""
+        """Adds a step. Neither the caller nor the environment may write into what was handed and observed afterwards."""
         self.handed.append(handed)
         self.advice.append(advice)
         self.observations.append(observation)
         self.rewards.append(reward)
 
     def end(self, last_observation: np.ndarray, terminated: bool) -> None:
-        """Takes in how it ended."""
+        """Records how the episode ended."""
         self.last_observation, self.terminated = np.array(last_observation), terminated
 
     def returns(self, gamma: float, scale: float, last_value: float) -> np.ndarray:
-        """Discounted returns of every step, the rewards scaled; where time cut the episode off it goes on with a value."""
+        """Discounted returns of every step, the rewards scaled; after a truncation ``last_value`` stands for the rest."""
         returns, value = [], 0.0 if self.terminated else last_value
         for reward in reversed(self.rewards):
             value = reward * scale + gamma * value
@@ -76,7 +76,8 @@ class Teacher:
             DiscreteMask(env.action_space).legal(info["action_mask"])  # and a mask that is none
 
     def play(self, seed: int, most_steps: int) -> Episode:
-        """An episode of the prior alone, cut where it is long; where it fails, the middle of a Box or a random action plays."""
+        """An episode of the prior alone, at most ``most_steps`` long; where it fails, the middle of a Box or a random action
+        is played."""
         episode = Episode()
         for step in itertools.islice(play(self.env, self.policy, seed, self.prior_input), most_steps):
             episode.add(step.handed, self.as_advice(step.answer), self.observe(step.observation), step.reward)
@@ -86,7 +87,7 @@ class Teacher:
         return episode
 
     def advice(self, handed: list[Any]) -> list[np.ndarray]:
-        """What it would do in the states of an episode that another policy played, in order."""
+        """What the prior would do in the states of an episode that another policy played, in order."""
         begin_episode(self.policy)
         advice = []
         for state in copy.deepcopy(handed):  # a prior may write into what it is given
@@ -97,7 +98,7 @@ class Teacher:
         return advice
 
     def as_advice(self, answer: Any) -> np.ndarray:
-        """Its answer as (action_dim,) native; on a Discrete space as the share of each action; NaN where it failed."""
+        """The prior's answer as (action_dim,) native; on a Discrete space the share of each action; NaN where it failed."""
         space = self.env.action_space
         try:
             if isinstance(space, Discrete):
@@ -109,7 +110,7 @@ class Teacher:
             return np.full(flatdim(space), np.nan, np.float32)
 
     def keeps_state(self, episode: Episode, asked: int = 50) -> bool:
-        """Whether it answers otherwise when it is asked about a state alone than it did in the course of its own episode."""
+        """Whether the prior answers differently when asked about a state alone than in the course of its own episode."""
         for i in np.linspace(0, len(episode.handed) - 1, min(asked, len(episode.handed))).astype(int):
             (alone,) = self.advice([episode.handed[i]])
             if not np.allclose(alone, episode.advice[i], atol=1e-5, equal_nan=True):
@@ -123,10 +124,10 @@ CHANCE, NOTHING = "random actions", "doing nothing"
 def contestants(
     env: gym.Env, priors: dict[str, PriorPolicy], observe: Callable, prior_input: str | None, radius: float, seed: int
 ) -> dict[str, Teacher]:
-    """The priors as teachers, with random actions and, on a Box, doing nothing beside them.
+    """The priors as teachers, and beside them random actions and, on a Box, doing nothing.
 
     Raises:
-        ValueError, TypeError: an environment whose actions no mask can confine, or without the ``prior_input``
+        ValueError, TypeError: no mask can confine the environment's actions, or it has no such ``prior_input``
     """
     space = env.action_space
     policies: dict[str, PriorPolicy] = {CHANCE: random_actions(space, seed)}
@@ -136,26 +137,26 @@ def contestants(
 
 
 Reason = Literal["better", "chance", "nothing", "faults"]
-"""Better than random actions and other than doing nothing; chance explains the one or the other; all priors failed."""
+"""Better than random actions and different from doing nothing; not significantly the one; or the other; all priors failed."""
 
 
 @dataclass
 class Verdict:
-    """Which prior teaches, or why none does, in types that fit JSON; ``str`` of it is a sentence.
+    """Which prior teaches, or why none does, in types that fit JSON; ``str`` says it in sentences.
 
     Attributes:
-        candidate: the prior in front; "" where all failed
-        returns: the mean returns of it, of random actions and, on a Box, of doing nothing
-        episodes: how many it played
-        steps: how many the audition took
-        beats_nothing: whether it also returned more than doing nothing; if not, less, it has much to learn
+        candidate: the best prior; "" if all failed
+        returns: the mean returns of the best prior, of random actions and, on a Box, of doing nothing
+        episodes: how many episodes the best prior played
+        steps: how many steps the audition took
+        beats_nothing: whether the best prior also returned more than doing nothing; a teacher that did not returned less
         faults: the first fault of each prior that failed
-        copy_return: what its copy returned, once there is one
-        keeps_state: whether the teacher keeps state; only looked for where the copy falls short
+        copy_return: what the clone returned, once there is one
+        keeps_state: whether the teacher keeps state; tested only if the clone falls short
 
     Example:
         >>> print(Verdict("hops", "better", {"hops": 9.0, "random actions": 1.0}, episodes=3, steps=300, beats_nothing=True))
-        The agent begins as a copy of hops: hops returned 9.0 (3 episodes), random actions 1.0.
+        Teacher: hops. It returned 9.0 (3 episodes), random actions 1.0. The agent clones it.
     """
 
     candidate: str
@@ -175,48 +176,46 @@ class Verdict:
 
     @property
     def falls_short(self) -> bool:
-        """Whether the copy comes less than half way from random actions to its teacher."""
+        """Whether the clone's return is less than half way from random actions to the teacher."""
         if self.copy_return is None or CHANCE not in self.returns:
             return False
         return not self.copy_return >= (self.returns[self.candidate] + self.returns[CHANCE]) / 2  # NaN falls short, too
 
     @property
     def shortfall(self) -> str:
-        """Says that the copy falls short, and why; "" where it does not."""
+        """Says that the clone falls short, and why; "" if it does not."""
         if not self.falls_short:
             return ""
-        why = "its network cannot tell apart what the teacher tells apart, or too few steps were cloned (clone_steps)"
+        why = "its network cannot tell apart what the teacher tells apart, or clone_steps are too few"
         if self.keeps_state:
             why = (
-                "the teacher answers otherwise when asked about the same state alone, so it keeps state that the observation "
-                "does not show. Show it: gymnasium.wrappers.TimeAwareObservation, or an observation that holds the phase"
+                "the teacher answers differently when asked about the same state alone, so it keeps state that the "
+                "observation does not show. Show it: gymnasium.wrappers.TimeAwareObservation, or an observation that holds "
+                "the phase"
             )
         return (
-            f"The copy returns {self.copy_return:.1f}, less than half way from random actions ({self.returns[CHANCE]:.1f}) to "
+            f"The clone returns {self.copy_return:.1f}, less than half way from random actions ({self.returns[CHANCE]:.1f}) to "
             f"its teacher ({self.returns[self.candidate]:.1f}): {why}."
         )
 
     def __str__(self) -> str:
-        found = [f"{name}: {fault}" for name, fault in self.faults.items()]
-        if self.candidate:
-            found = [f"{self.candidate} returned {self.returns[self.candidate]:.1f} ({self.episodes} episodes)"]
-            found += [f"{name} {value:.1f}" for name, value in self.returns.items() if name != self.candidate]
+        if not self.candidate:
+            faults = "; ".join(f"{name}: {fault}" for name, fault in self.faults.items())
+            return f"No teacher: all priors failed ({faults}). The agent learns alone."
+        found = [f"returned {self.returns[self.candidate]:.1f} ({self.episodes} episodes)"]
+        found += [f"{name} {value:.1f}" for name, value in self.returns.items() if name != self.candidate]
         if not self.taught:
-            why = {
-                "chance": "No prior returned more than chance explains",
-                "nothing": "No prior is told from doing nothing by its returns",
-                "faults": "All priors failed",
-            }[self.reason]
-            return f"{why} ({(', ' if self.candidate else '; ').join(found)}): the agent learns alone."
-        more = "" if self.beats_nothing else " It explores more than a copy of a good prior would."
-        return f"The agent begins as a copy of {self.candidate}: {', '.join(found)}.{more} {self.shortfall}".rstrip()
+            why = {"chance": "above random actions", "nothing": "different from doing nothing"}[self.reason]
+            return f"No teacher: {self.candidate} {', '.join(found)}: not significantly {why}. The agent learns alone."
+        more = "" if self.beats_nothing else " It explores more, because its teacher returned less than doing nothing."
+        return f"Teacher: {self.candidate}. It {', '.join(found)}. The agent clones it.{more} {self.shortfall}".rstrip()
 
 
 @dataclass
 class Audition:
-    """What came of an audition: all episodes, the prior in front ("" where all failed), and why it teaches or does not.
+    """The result of an audition: all episodes, the best prior ("" if all failed), and why it teaches or does not.
 
-    ``beats_nothing``: whether it also returned more than doing nothing.
+    ``beats_nothing``: whether the best prior also returned more than doing nothing.
     """
 
     played: dict[str, list[Episode]]
@@ -234,7 +233,7 @@ class Audition:
 
     @property
     def steps(self) -> int:
-        """How many steps it took."""
+        """How many steps the audition took."""
         return sum(len(episode.rewards) for episodes in self.played.values() for episode in episodes)
 
     @property
@@ -250,7 +249,7 @@ class Audition:
         return Verdict(self.best, self.reason, returns, episodes, self.steps, self.beats_nothing, self.faults)
 
     def verdict_on_copy(self, teachers: dict[str, Teacher], copy_return: float) -> Verdict:
-        """The verdict with what the copy of the teacher returned, if one teaches, and why it falls short where it does."""
+        """The verdict with the clone's return, if a prior teaches, and with the reason if the clone falls short."""
         verdict = self.verdict
         if self.teacher:
             verdict.copy_return = copy_return
@@ -259,20 +258,20 @@ class Audition:
 
 
 def audition(teachers: dict[str, Teacher], clone_steps: int, rng: np.random.Generator) -> Audition:
-    """Finds the prior that teaches: the one with the highest mean return, if chance does not explain it.
+    """Finds the prior that teaches: the one with the highest mean return, if that is significantly above random actions.
 
-    Each plays an episode; then the one in front and random actions go on until they have played three, or two once 60 % of
-    ``clone_steps`` are gone. If chance may explain what they returned, they and doing nothing go on, up to ten, or until 75 %
-    are gone: that tells most where episodes are short. Long episodes are cut, all at the same step, so that the clone keeps a
-    share of ``clone_steps``. A prior that fails once is out. Chance: Student's test, one-sided, 5 % at each of the two looks.
-    A prior that chance cannot tell from doing nothing teaches nothing, either; one that returns less, but more than random
-    actions, has at least tried (on HalfCheetah-v4 it teaches to run).
+    Each plays an episode; then the best prior and random actions play on until they have played three, or two once 60 % of
+    ``clone_steps`` are used. If the difference is not significant yet, they and doing nothing play on, up to ten episodes, or
+    until 75 % are used; short episodes gain most from this. Long episodes are cut, all at the same step, so that behaviour
+    cloning keeps a share of ``clone_steps``. A prior that fails once is out. Significant: Student's test, one-sided, 5 % at
+    each of the two looks. The teacher must also differ significantly from doing nothing. It may return less: it has at least
+    tried (on HalfCheetah-v4 such a prior teaches the agent to run).
 
     Args:
-        teachers: what ``contestants`` gave
+        teachers: what ``contestants`` returned
     """
 
-    # Each plays once, and two of them twice, in at most 75 %.
+    # All play once and two of them twice, within 75 % of clone_steps.
     most_steps = max(int(0.75 * clone_steps / (len(teachers) + 2)), 1)
 
     def play(name: str) -> Episode:

@@ -1,4 +1,4 @@
-"""DAgger: makes an agent the copy of a teacher (arXiv 1011.0686), in the mask around it."""
+"""DAgger (arXiv 1011.0686): an agent clones a teacher while it plays in the mask around it."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ BATCH = 64
 
 
 class RunningStatistics(Protocol):
-    """The statistics by which returns are scaled."""
+    """The statistics that scale returns."""
 
     inverse_std: Any
 
@@ -26,17 +26,17 @@ class RunningStatistics(Protocol):
 
 
 class Agent(Protocol):
-    """An actor, a critic and what normalises their inputs, of whatever library."""
+    """An actor, a critic and the normaliser of their inputs, of any library."""
 
     @property
     def returns(self) -> RunningStatistics: ...
 
     def freeze(self) -> None:
-        """Has the normaliser of observations learn no more."""
+        """Stops the updates of the observation normaliser."""
         ...
 
     def normalized(self, observation: NDArray, update: bool = False) -> NDArray:
-        """An observation as the networks see it; with ``update``, the normaliser learns of it."""
+        """An observation as the networks see it; with ``update``, it also updates the normaliser."""
         ...
 
     def act(self, observation: NDArray, rng: np.random.Generator) -> Any:
@@ -53,17 +53,18 @@ Learn = Callable[..., float]
 
 
 class DAgger:
-    """Makes an agent the copy of a teacher: behaviour cloning on all states so far, whoever visited them.
+    """Makes an agent clone a teacher: behaviour cloning in all states visited so far, by the teacher or by the agent.
 
-    The agent plays inside the mask around the teacher, whose epsilon falls from 1 to 0: that is DAgger's mixture. After every
-    few episodes the actor learns what the teacher would do in all states so far, the critic the discounted returns of the
-    teacher's and the agent's own episodes. At the end the normaliser of observations is frozen, so that a copy stays one.
+    The agent plays in the mask around the teacher's action. The mask's epsilon falls from 1 to 0: this is DAgger's mixture.
+    After every few episodes the actor learns what the teacher would do in all states so far, and the critic learns the
+    discounted returns of the teacher's and the agent's own episodes. At the end the observation normaliser is frozen, because
+    an update would change the inputs of the cloned networks.
 
     Args:
-        learn: a step of the regression, the learner's own
+        learn: a gradient step of behaviour cloning, the learner's own
         gamma: the discount factor of the returns
-        clone_steps: steps of environment in all, those of the audition included
-        found: the audition; in the states of those that do not teach, the teacher only says what it would do
+        clone_steps: environment steps in total, including the audition's
+        found: the audition. The actor also learns from the states of its other episodes, the critic does not
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class DAgger:
         self.fit(epochs=5)
 
     def run(self) -> Iterator[tuple[int, Episode, float]]:
-        """Plays and learns until ``clone_steps`` are gone; yields after each episode the steps so far, it, and epsilon."""
+        """Plays and learns until ``clone_steps`` are used; yields after each episode the steps so far, the episode, epsilon."""
         steps = self.audition_steps
         env = EpsilonMaskSchedule(self.teacher.mask, max(self.clone_steps - steps, 1), mask_fraction=1.0)
         while steps < self.clone_steps:
@@ -98,7 +99,7 @@ class DAgger:
         self.finish()
 
     def look_at(self, episode: Episode, is_own: bool) -> None:
-        """Takes in what the teacher said in every state of an episode, or would have said; the normalisers learn of it, too."""
+        """Stores what the teacher does, or would do, in every state of an episode, and updates the normalisers."""
         self.episodes.append((episode, is_own))
         self.advice += episode.advice if is_own else self.teacher.advice(episode.handed)
         for observation in episode.observations:
@@ -109,12 +110,12 @@ class DAgger:
             self.agent.returns.update(discounted_return)
 
     def play(self, env: gym.Env, most_steps: int) -> Episode:
-        """Plays an episode, or so many steps of one, in an environment that takes x in [-1, 1], and learns from it."""
+        """Plays an episode, at most ``most_steps`` long, in an environment that takes x in [-1, 1], and learns from it."""
         episode, teacher, space, done = Episode(), self.teacher, self.teacher.env.action_space, False
         raw_observation, info = env.reset(seed=int(self.rng.integers(2**31)))
         while not done and len(episode.rewards) < most_steps:
             handed = copy.deepcopy(read_prior_input(env, teacher.prior_input, raw_observation, info))
-            advice = teacher.as_advice(teacher.mask.prior_answer)  # whom the mask has just asked
+            advice = teacher.as_advice(teacher.mask.prior_answer)  # the mask has just asked the prior
             observation = np.array(teacher.observe(raw_observation))  # a copy, too: env may write the next one over it
             action = self.agent.act(observation, self.rng)
             x = to_normalized(action, space.low, space.high) if isinstance(space, Box) else action
@@ -129,12 +130,12 @@ class DAgger:
         return episode
 
     def finish(self) -> None:
-        """Freezes the normaliser and fits what it shows, so that the networks stay what they have become."""
+        """Freezes the normaliser, then fits the networks to the inputs that it gives from now on."""
         self.agent.freeze()
         self.fit(epochs=30)
 
     def fit(self, epochs: int) -> None:
-        """Epochs of minibatches; the learning rate falls to 0."""
+        """Learns for some epochs of minibatches; the learning rate falls to 0."""
         advice = np.array(self.advice)
         advised = ~np.isnan(advice).any(axis=1)
         seen = [observation for episode, _ in self.episodes for observation in episode.observations]
@@ -148,7 +149,7 @@ class DAgger:
         self.unlearned_steps = 0
 
     def returns(self) -> NDArray[np.float32]:
-        """Discounted returns of every step in units of scaled rewards; NaN where neither agent nor teacher played."""
+        """Discounted returns of every step, in units of scaled rewards; NaN if neither the agent nor the teacher played."""
         scale = float(self.agent.returns.inverse_std)
         return np.concatenate(
             [

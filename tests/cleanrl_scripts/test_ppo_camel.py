@@ -69,7 +69,7 @@ def prior(folder: Path, name: str, answer: str) -> str:
 
 def test_an_optimal_prior_is_kept(train, tmp_path):
     run_dir = train("--env-id", ONE_STEP, "--prior", prior(tmp_path, "right", "[0.8]"), "--total-timesteps", "2448")
-    assert verdict_of(run_dir).startswith("The agent begins as a copy of right")
+    assert verdict_of(run_dir).startswith("Teacher: right.")
     summary = summary_of(run_dir)
     found = summary["audition"]
     assert (summary["taught"], found["candidate"], found["reason"], found["faults"]) == (True, "right", "better", {})
@@ -90,8 +90,8 @@ def test_an_optimum_elsewhere_is_reached_all_the_same(train, tmp_path):
 def test_a_harmful_prior_is_dropped_and_ppo_goes_on_alone(train, tmp_path):
     run_dir = train("--env-id", ONE_STEP, "--prior", prior(tmp_path, "wrong", "[-0.9]"), "--total-timesteps", "12688")
     verdict = verdict_of(run_dir)
-    assert verdict.startswith("No prior returned more than chance explains (wrong returned -2.9 ")
-    assert verdict.endswith("the agent learns alone.")
+    assert verdict.startswith("No teacher: wrong returned -2.9 ")
+    assert verdict.endswith(": not significantly above random actions. The agent learns alone.")
     summary = summary_of(run_dir)
     found = summary["audition"]
     assert (summary["taught"], found["candidate"], found["reason"], found["episodes"]) == (False, "wrong", "chance", 10)
@@ -118,7 +118,7 @@ def test_where_all_candidates_raise_ppo_is_alone_and_the_verdict_says_why(train,
     run_dir = train("--env-id", ONE_STEP, "--prior", f"auto:{folder}", "--total-timesteps", "1000")
     broken = "broken: line 2: IndexError: index 7 is out of bounds for axis 0 with size 2"
     wide = "wide: ValueError: the prior returned shape (2,), the action space has (1,)"
-    assert verdict_of(run_dir) == f"All priors failed ({broken}; {wide}): the agent learns alone."
+    assert verdict_of(run_dir) == f"No teacher: all priors failed ({broken}; {wide}). The agent learns alone."
     assert not values_of(run_dir, "losses/clone_loss")
     assert values_of(run_dir, "losses/policy_loss")
 
@@ -128,7 +128,7 @@ def test_the_best_of_a_folder_teaches(train, tmp_path):
     for name, answer in (("broken", "[obs[7]]"), ("near", "[0.6]"), ("far", "[0.1]"), ("harmful", "[-1.0]")):
         prior(folder, name, answer)
     run_dir = train("--env-id", ONE_STEP, "--prior", f"auto:{folder}", "--total-timesteps", "1000")
-    assert verdict_of(run_dir).startswith("The agent begins as a copy of near: near returned -0.0 (3 episodes)")
+    assert verdict_of(run_dir).startswith("Teacher: near. It returned -0.0 (3 episodes)")
     for name in ("broken", "near", "far", "harmful", "random actions"):
         assert values_of(run_dir, f"audition/{name}")
 
@@ -136,7 +136,7 @@ def test_the_best_of_a_folder_teaches(train, tmp_path):
 def test_a_prior_of_a_discrete_space_teaches(train, tmp_path):
     """Turns pays the action's number: actions 2 and 3 are allowed, and either is as good to the clone."""
     run_dir = train("--env-id", TURNS, "--prior", prior(tmp_path, "high", "[0.0, 0.0, 1.0, 1.0]"), "--total-timesteps", "1000")
-    assert verdict_of(run_dir).startswith("The agent begins as a copy of high")
+    assert verdict_of(run_dir).startswith("Teacher: high.")
     returns = dict(values_of(run_dir, "eval/episodic_return"))
     assert returns[400] >= 10.0, "five steps of at least 2"
 
@@ -160,7 +160,7 @@ def test_no_prior_is_ppo_from_the_first_step(train):
 def test_the_final_agent_is_an_expert_for_the_next(train):
     first = train("--env-id", ONE_STEP, "--prior", "none", "--total-timesteps", "12800")
     run_dir = train("--env-id", ONE_STEP, "--prior", f"expert:{first / 'agent.pt'}", "--total-timesteps", "1000")
-    assert verdict_of(run_dir).startswith("The agent begins as a copy of expert")
+    assert verdict_of(run_dir).startswith("Teacher: expert.")
 
 
 # ------------------------------------------------------------------------------------------------ the clone
@@ -328,7 +328,7 @@ def test_the_script_runs_from_the_command_line_and_is_tracked_offline(tmp_path):
         [*command, "--clone-steps", "2400", "--total-timesteps", "2656", "--track", "--capture-video"],
         capture_output=True, text=True, check=True, env={**__import__("os").environ, "WANDB_MODE": "offline"},
     )  # fmt: skip
-    assert "The agent begins as a copy of policy-" in done.stdout
+    assert "Teacher: policy-" in done.stdout
     (run_dir,) = tmp_path.iterdir()
     assert json.loads((run_dir / "args.json").read_text())["args"]["prior"] == "auto"
 

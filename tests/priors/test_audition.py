@@ -60,7 +60,7 @@ def hold(clone_steps=10_000, env=None, chance=None, seed=0, **priors):
 def test_the_best_prior_teaches():
     counts, best, verdict = hold(middling=constant(0.5), good=constant(2.0), bad=constant(-2.0))
     assert best == "good"
-    assert verdict.startswith("The agent begins as a copy of good: good returned 10.0 (3 episodes), random actions ")
+    assert verdict.startswith("Teacher: good. It returned 10.0 (3 episodes), random actions ")
     assert counts == {CHANCE: 3, "middling": 1, "good": 3, "bad": 1}
 
 
@@ -77,8 +77,8 @@ def test_long_episodes_leave_the_clone_its_steps(priors):
 def test_a_harmful_prior_is_refused():
     counts, best, verdict = hold(bad=constant(-2.0))
     assert best == ""
-    assert verdict.startswith("No prior returned more than chance explains (bad returned -10.0 (10 episodes), random actions ")
-    assert verdict.endswith("): the agent learns alone.")
+    assert verdict.startswith("No teacher: bad returned -10.0 (10 episodes), random actions ")
+    assert verdict.endswith(": not significantly above random actions. The agent learns alone.")
     assert counts == {CHANCE: 10, "bad": 10}
 
 
@@ -94,7 +94,7 @@ def test_a_prior_that_fails_once_is_out():
     with np.errstate(divide="ignore"):
         counts, best, verdict = hold(moody=moody, good=constant(1.5))
     assert (counts["moody"], best) == (1, "good")
-    assert verdict.startswith("The agent begins as a copy of good")
+    assert verdict.startswith("Teacher: good.")
 
 
 def test_a_prior_that_fails_later_is_out_then():
@@ -112,7 +112,7 @@ def test_a_prior_that_fails_later_is_out_then():
 def test_all_fail():
     counts, best, verdict = hold(a=constant(np.nan), b=lambda observation: observation)
     reasons = "a: ValueError: the prior returned [nan]; b: ValueError: the prior returned shape (2,), the action space has (1,)"
-    assert (best, verdict) == ("", f"All priors failed ({reasons}): the agent learns alone.")
+    assert (best, verdict) == ("", f"No teacher: all priors failed ({reasons}). The agent learns alone.")
     assert counts == {CHANCE: 1, "a": 1, "b": 1}
 
 
@@ -172,7 +172,7 @@ def test_a_prior_that_does_no_better_than_nothing_is_told_apart(worst, beats_not
     teachers[CHANCE].policy = lambda observation: [np.random.default_rng(int(observation[0])).normal(-1.5, 0.1)]
     found = audition(teachers, 10_000, np.random.default_rng(0))
     assert (found.teacher, found.beats_nothing) == ("prior", beats_nothing)
-    assert str(found.verdict).endswith("explores more than a copy of a good prior would.") != beats_nothing
+    assert str(found.verdict).endswith("explores more, because its teacher returned less than doing nothing.") != beats_nothing
     assert "doing nothing 0.0" in str(found.verdict)
 
 
@@ -181,7 +181,8 @@ def test_a_prior_that_is_as_good_as_nothing_does_not_teach():
     teachers[CHANCE].policy = lambda observation: [np.random.default_rng(int(observation[0])).normal(-1.5, 0.1)]
     found = audition(teachers, 10_000, np.random.default_rng(0))
     assert found.teacher == ""
-    assert str(found.verdict).startswith("No prior is told from doing nothing by its returns (zero returned 0.0 (10 episodes)")
+    assert str(found.verdict).startswith("No teacher: zero returned 0.0 (10 episodes)")
+    assert str(found.verdict).endswith(": not significantly different from doing nothing. The agent learns alone.")
 
 
 def test_on_a_discrete_space_there_is_no_doing_nothing():
@@ -202,7 +203,7 @@ def test_the_same_stream_is_the_same_audition():
 def test_on_a_discrete_space_one_of_the_allowed_actions_is_played():
     counts, best, verdict = hold(env=Push(Discrete(3, start=1)), low=lambda obs: {1}, high=lambda obs: {3})
     assert best == "high"
-    assert "high returned 15.0 (3 episodes)" in verdict
+    assert verdict.startswith("Teacher: high. It returned 15.0 (3 episodes)")
     assert counts == {CHANCE: 3, "low": 1, "high": 3}
 
 
@@ -318,11 +319,11 @@ def test_who_answers_otherwise_when_asked_about_a_state_alone_keeps_state(policy
 @pytest.mark.parametrize(
     ("policy", "why"),
     [
-        (constant(0.9), r"its network cannot tell apart .*, or too few steps were cloned \(clone_steps\)\.$"),
-        (Counting(), r"the teacher answers otherwise when asked about the same state alone, .*TimeAwareObservation"),
+        (constant(0.9), r"its network cannot tell apart .*, or clone_steps are too few\.$"),
+        (Counting(), r"the teacher answers differently when asked about the same state alone, .*TimeAwareObservation"),
     ],
 )
-def test_a_copy_that_falls_short_is_told_why(policy, why):
+def test_a_clone_that_falls_short_is_told_why(policy, why):
     """Both teachers return 4.5 and random actions here -7.5, so half way is -1.5."""
     teachers = {name: teacher(policy) for name, policy in {CHANCE: constant(-1.5), "prior": policy}.items()}
     found = audition(teachers, 10_000, np.random.default_rng(0))
@@ -332,11 +333,11 @@ def test_a_copy_that_falls_short_is_told_why(policy, why):
     said = verdict.shortfall
     assert str(verdict) == f"{found.verdict} {said}"
     assert Verdict(**json.loads(json.dumps(asdict(verdict)))) == verdict
-    assert said.startswith("The copy returns -1.6, less than half way from random actions (-7.5) to its teacher (4.5): ")
+    assert said.startswith("The clone returns -1.6, less than half way from random actions (-7.5) to its teacher (4.5): ")
     assert re.search(why, said)
 
 
-def test_where_nobody_teaches_no_copy_falls_short():
+def test_where_nobody_teaches_no_clone_falls_short():
     teachers = {name: teacher(policy) for name, policy in {CHANCE: constant(1.0), "prior": constant(-1.0)}.items()}
     assert audition(teachers, 10_000, np.random.default_rng(0)).verdict_on_copy(teachers, -100.0).shortfall == ""
 
