@@ -1,6 +1,6 @@
-"""For users of Stable-Baselines3, sb3-contrib and SBX: a buffer of executed actions, PPO begun as a prior, evaluation alone.
+"""For users of Stable-Baselines3, sb3-contrib and SBX: a buffer of executed actions, warm start, evaluation alone.
 
-``pip install "llmwrappers[sb3]"``. The wrappers themselves need none of this: any learner of these libraries runs in them.
+``pip install "llmwrappers[sb3]"``. The wrappers do not need this file: any learner of these libraries runs in them.
 """
 
 import copy
@@ -51,13 +51,13 @@ class _ExecutedActions:
 
 
 class ExecutedActionReplayBuffer(_ExecutedActions, ReplayBuffer):
-    """Stores the executed action: for TD3, SAC, DDPG, TQC and CrossQ inside an LLMActionMask, of whatever mapping.
+    """Stores the executed action: for TD3, SAC, DDPG, TQC and CrossQ in an LLMActionMask of either mapping.
 
-    The mask may play another action than the agent chose, and the critic must learn from what was played. It is stored in
-    [-1, 1] over the whole action space, which is what an action means once the mask is gone.
+    The executed action may differ from the one that the agent chose, and the critic must learn from the executed one. The
+    buffer stores it in [-1, 1] over the whole action space, which is what an action means without the mask.
 
     Raises:
-        ValueError: by ``add``, there is no LLMActionMask
+        ValueError: by ``add``, if there is no LLMActionMask
 
     Example:
         >>> from stable_baselines3 import TD3
@@ -71,7 +71,7 @@ class ExecutedActionReplayBuffer(_ExecutedActions, ReplayBuffer):
 
 
 class ExecutedActionDictReplayBuffer(_ExecutedActions, DictReplayBuffer):
-    """The same where observations are a Dict."""
+    """The same for Dict observations."""
 
 
 class ExecutedActionHerReplayBuffer(_ExecutedActions, HerReplayBuffer):
@@ -82,10 +82,10 @@ class ExecutedActionHerReplayBuffer(_ExecutedActions, HerReplayBuffer):
 
 
 def alone(env: Env) -> Env:
-    """Turns the mask of an environment off for good, its schedule too, and returns it: what the agent is evaluated in.
+    """Turns the mask of an environment and its schedule off for good, to evaluate the agent alone; returns the environment.
 
     Args:
-        env: an environment of its own, not the one that is trained in; or a vector of them
+        env: an environment for evaluation, not the one for training; or a vector of them
 
     Raises:
         ValueError: there is no LLMActionMask
@@ -123,9 +123,9 @@ def continue_schedule(model: BaseAlgorithm) -> None:
 
 
 def _set_in_wrappers(env: gym.Env | VecEnv, name: str, value: float) -> bool:
-    """Sets an attribute of a wrapper, however deep; returns whether there is one of that name.
+    """Sets an attribute of a wrapper at any depth; returns whether a wrapper has it.
 
-    ``VecEnv.set_attr`` would set it on the outermost one, a Monitor, where nobody reads it.
+    ``VecEnv.set_attr`` would set it on the outermost wrapper, a Monitor, which does not use it.
     """
     if isinstance(env, VecEnv):
         if not all(env.env_method("has_wrapper_attr", name)):
@@ -162,7 +162,7 @@ def unmasked(model: BaseAlgorithm, deterministic: bool = True) -> Callable[[Any]
     return policy
 
 
-# --------------------------------------------------------------------------------------------------------- PPO begun as a prior
+# ------------------------------------------------------------------------------------------------------------- the warm start
 
 
 def begin_as(
@@ -176,31 +176,31 @@ def begin_as(
     poor_std: float = 0.5,
     warmup_steps: int = 50_000,
 ) -> Audition:
-    """Makes PPO, A2C or TRPO begin as the copy of a prior, if that is better than random actions by more than chance.
+    """Warm-starts PPO, A2C or TRPO by behaviour cloning of a prior, if an audition finds that the prior can teach.
 
-    It plays in the model's first environment, as ppo_camel.py does: an audition, then DAgger (actor <- what the prior would do,
-    critic <- discounted returns). Afterwards the policy's standard deviation is small, the observations' statistics of a
-    VecNormalize are frozen, and the learning rate rises from 0 over ``warmup_steps``. If the prior is refused, the model
-    learns alone. The steps taken stand in ``model.num_timesteps``: go on with one ``learn(..., reset_num_timesteps=False)``.
+    The audition and DAgger play in the model's first environment, as in ppo_camel.py (actor <- what the prior would do,
+    critic <- discounted returns). Afterwards the exploration noise is low, the observation statistics of a VecNormalize are
+    frozen, and the learning rate rises from 0 over ``warmup_steps``. If the audition refuses the prior, the model learns
+    alone. ``model.num_timesteps`` counts the steps so far: continue with one ``learn(..., reset_num_timesteps=False)``.
 
-    What keeps a copy from falling: a VecNormalize around the environments, ``gamma=0.995`` and ``batch_size=128``.
+    For a clone that keeps its return use a VecNormalize, ``gamma=0.995`` and ``batch_size=128``.
 
     Args:
-        model: not trained yet, with an actor and a critic of vectors, in a DummyVecEnv without an LLMActionMask
-        prior: a shipped prior's name or a folder, whose candidates all audition; a file, a callable or a class (see load_prior)
-        total_timesteps: steps of the whole training, those of the audition and of the copy included
-        clone_steps: steps until the model is a copy
+        model: an untrained model with an actor and a critic of vectors, in a DummyVecEnv without an LLMActionMask
+        prior: a shipped prior's name or a folder: all candidates audition; a file, a callable or a class (see load_prior)
+        total_timesteps: steps of the whole training, including audition and behaviour cloning
+        clone_steps: the step at which behaviour cloning ends; the audition's steps count
         candidate: only this one of a shipped prior's candidates
         prior_input: what the prior is handed, if not the observation (see LLMActionMask)
-        std: standard deviation of the copy's actions, as a fraction of half the action range
-        poor_std: the same if the prior returns less than doing nothing: it has more to learn than to keep
+        std: the clone's exploration noise: the standard deviation, as a fraction of half the action range
+        poor_std: the same if the prior returns less than doing nothing: the agent has more to learn than to keep
         warmup_steps: steps over which the learning rate rises
 
     Returns:
-        the audition: ``print(found.verdict)`` says why, its ``teacher`` is the name of the prior, "" if it was refused
+        the audition: its ``teacher`` is the name of the prior, "" if it was refused; ``print(found.verdict)`` says why
 
     Raises:
-        TypeError: a model without such a policy or such environments
+        TypeError: the model has no such policy or no such environments
         ValueError: what LLMActionMask and load_prior refuse
 
     Example:
@@ -252,36 +252,36 @@ def _first_environment(model: OnPolicyAlgorithm) -> gym.Env:
     if not isinstance(env.action_space, Box | Discrete) or not isinstance(env.observation_space, Box):
         raise TypeError(f"begin_as needs Box observations and Box or Discrete actions, got {env}")
     if env.has_wrapper_attr("native_action_space"):
-        raise TypeError(f"begin_as needs an environment without an LLMActionMask: the copy knows its prior; got {env}")
+        raise TypeError(f"begin_as needs an environment without an LLMActionMask: it adds the mask itself; got {env}")
     return env
 
 
 class _WarmUp:
-    """A learning rate that rises from 0 to what a schedule says, over a share of the training; progress runs from 1 to 0."""
+    """A learning rate that rises from 0 to the schedule's, over a share of the training; progress runs from 1 to 0."""
 
     def __init__(self, schedule: Callable[[float], float], share: float):
         self.schedule, self.share, self.first = schedule, share, None
 
     def __call__(self, progress_remaining: float) -> float:
-        if self.first is None:  # whether learn() counts the steps of the copy or not
+        if self.first is None:  # whether or not learn() counts the steps of the clone
             self.first = progress_remaining
         gone = (self.first - progress_remaining) / self.share if self.share else 1.0
         return self.schedule(progress_remaining) * min(max(gone, 0.0), 1.0)
 
 
 class FrozenMeanStd(RunningMeanStd):
-    """Statistics of observations that learn no more: what they are a copy's networks were fitted to."""
+    """Frozen observation statistics: an update would change the inputs of the cloned networks."""
 
     def __init__(self, statistics: RunningMeanStd):
         super().__init__(shape=np.shape(statistics.mean))
         self.mean, self.var, self.count = copy.deepcopy((statistics.mean, statistics.var, statistics.count))
 
     def update_from_moments(self, batch_mean, batch_var, batch_count) -> None:
-        """Learns nothing."""
+        """Does nothing."""
 
 
 class _Returns:
-    """The statistics by which a VecNormalize scales rewards; without one they stay as they are."""
+    """The statistics with which a VecNormalize scales rewards; without a VecNormalize rewards stay as they are."""
 
     def __init__(self, normaliser: VecNormalize | None):
         self.normaliser, self.inverse_std = normaliser, 1.0
@@ -322,7 +322,7 @@ class _Agent:
             return float(self.policy.predict_values(self._tensor(self.normalized(observation)[None])))
 
     def cloning(self, space: gym.Space, std: float) -> Callable[..., float]:
-        """Returns a step of behaviour cloning (see DAgger); the deviation of the policy is set to that of a copy."""
+        """Returns a step of behaviour cloning (see DAgger), and sets the exploration noise to a clone's."""
         policy, optimizer = self.policy, torch.optim.Adam(self.policy.parameters(), 1e-3)
         half_range = torch.ones(1)
         if isinstance(space, Box):
