@@ -7,14 +7,14 @@ import sys
 # Words on the command line: the module that takes the rest, what it does, the extra of pip that it needs.
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "demo": ("cleanrl_scripts.demo", "train a walker for a minute and make a film of it", "train"),
-    "watch": ("cleanrl_scripts.watch", "show a prior, or the agent of a run, in a window or a film", "train"),
-    "train ppo-camel": ("cleanrl_scripts.ppo_camel", "PPO that begins as its prior", "train"),
-    "train td3-camel": ("cleanrl_scripts.td3_camel", "TD3 held near its prior at first (CAMEL)", "train"),
-    "train ppo-ultra": ("cleanrl_scripts.ppo_ultra", "a stuck PPO agent led on by an LLM's guidance (ULTRA)", "train"),
-    "compare": ("cleanrl_scripts.compare", "train arms and seeds; a table and figures", "train"),
-    "priors": ("llmwrappers.priors.__main__", "measure prior policies, or keep their episodes for Minari", ""),
+    "watch": ("cleanrl_scripts.watch", "show a prior or the agent of a run, in a window or a film", "train"),
+    "train ppo-camel": ("cleanrl_scripts.ppo_camel", "train PPO, warm-started from a prior", "train"),
+    "train td3-camel": ("cleanrl_scripts.td3_camel", "train TD3 in a mask that fades (CAMEL)", "train"),
+    "train ppo-ultra": ("cleanrl_scripts.ppo_ultra", "fine-tune a stuck agent with an LLM's guidance (ULTRA)", "train"),
+    "compare": ("cleanrl_scripts.compare", "train several arms and seeds, write a table and figures", "train"),
+    "priors": ("llmwrappers.priors.__main__", "measure priors, or record their episodes for Minari", ""),
     "prompt": ("local_llm.prompting.render", "print the prompt that asks a model for a policy", ""),
-    "write-policy": ("local_llm.write_policy", "ask a model for policies, and find which one helps", "llm"),
+    "write-policy": ("local_llm.write_policy", "ask a model for policies, find out which one helps", "llm"),
     "find-critical-states": ("local_llm.find_critical_states", "ask a model where a stuck agent goes wrong", "llm"),
 }
 LISTED = "\n".join(f"  llmwrappers {name:22} {what}" for name, (_, what, _) in COMMANDS.items())
@@ -54,7 +54,7 @@ def main(argv: list[str] | None = None) -> int | None:
 
 
 def program() -> str:
-    """Returns what starts the running program again: a command of these, or Python with the path of a script."""
+    """Returns the command that starts the running program again: one of these, or Python with a script's path."""
     module = getattr(sys.modules["__main__"].__spec__, "name", None)  # a script that is run by its path has none
     name = next((name for name, (of_command, *_) in COMMANDS.items() if of_command == module), None)
     return f"llmwrappers {name}" if name else shlex.join(["python", sys.argv[0]])

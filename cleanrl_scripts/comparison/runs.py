@@ -1,4 +1,4 @@
-"""Run, one environment, arm and seed: what each run of a comparison is told, and was told if it has begun."""
+"""Run: one environment, arm and seed of a comparison; which arguments it gets, and got if it has started."""
 
 import itertools
 import json
@@ -13,7 +13,7 @@ from llmwrappers.files import folder_name
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
-# The arms' names in the scripts that do not call them --arm NAME; one name means one thing in every table.
+# The flags of an arm in the scripts without --arm. A name means the same in every table.
 ARMS = {
     "ppo_camel.py": {
         "none": ["--prior", "none"],
@@ -29,41 +29,41 @@ ARMS = {
         "paper-expert": ["--prior", "expert:{expert_model}"],
     },
 }
-# What they, and the arms that ppo_ultra.py takes as --arm NAME, are.
+# What each arm is; ppo_ultra.py has --arm NAME.
 MEANINGS = {
     "ppo_camel.py": {
         "none": "PPO alone, no prior",
-        "llm": "PPO that begins as the prior shipped for the environment",
-        "auto": "PPO that begins as the best of the priors shipped for the environment, which an audition finds",
-        "random": "PPO offered random actions as a prior",
-        "bad": "PPO offered five bad priors",
+        "llm": "PPO warm-started from the default prior of the environment",
+        "auto": "PPO warm-started from one of the shipped candidates, which an audition chooses",
+        "random": "PPO with random actions as its prior, which the audition may refuse",
+        "bad": "PPO with five bad priors, which the audition may refuse",
     },
     "td3_camel.py": {
         "td3": "TD3 alone, no prior",
-        "paper": "TD3 held near the prior shipped for the environment, at first (CAMEL)",
-        "paper-random": "TD3 held near random actions, at first",
-        "paper-expert": "TD3 held near the best agent of td3, at first",
+        "paper": "TD3 in a mask around the default prior of the environment, which fades (CAMEL)",
+        "paper-random": "TD3 in a mask around random actions, which fades",
+        "paper-expert": "TD3 in a mask around the best agent of td3, which fades",
     },
     "ppo_ultra.py": {
-        "none": "PPO goes on alone, without guidance",
+        "none": "PPO alone continues, without guidance",
         "a": "PPO with the LLM's actions in critical states",
         "r": "PPO with the LLM's rewards in critical states",
         "ra": "PPO with the LLM's actions and rewards in critical states",
-        "random": "the control: PPO with random guidance in the place of the LLM's",
+        "random": "the control: PPO with random guidance instead of the LLM's",
         "rnd": "PPO with a novelty bonus in the LLM's critical states",
         "statemask": "PPO with a novelty bonus in the states that a learned mask network calls critical",
     },
 }
 EXPERT = "td3"  # the arm whose best run is the expert
 
-# What compare.py tells every run, and which of its own arguments says so.
+# The flags that compare.py gives to every run, and which of its own arguments sets each.
 SET = {"--env-id": "--env-ids", "--seed": "--seeds", "--total-timesteps": "one for all runs", "--runs-dir": "--output"}
-SET |= {"--resume": "nothing: the same command goes on with every run that was cut"}
+SET |= {"--resume": "nothing: the same command continues every interrupted run"}
 
 
 @dataclass(frozen=True)
 class Run:
-    """One environment, arm and seed: a folder that holds the script's run folder, its log and a lock."""
+    """One environment, arm and seed; its folder holds the script's run folder, its log and a lock."""
 
     env_id: str
     arm: str
@@ -72,7 +72,7 @@ class Run:
     folder: Path
     script: Path
     flags: tuple[str, ...]
-    expert: Path | None = None  # where the model of the best run of EXPERT goes, for which this run waits
+    expert: Path | None = None  # this run waits for the model of the best run of EXPERT, which goes here
 
     @property
     def name(self) -> str:
@@ -108,13 +108,13 @@ def parse_seeds(text: str) -> list[int]:
 
 
 def usual_flags(arm: str, script: str) -> list[str] | None:
-    """The flags of an arm that is named without any; None if the script has no such arm."""
+    """The flags of an arm that is given by its name alone; None if the script has no such arm."""
     name = Path(script).name
     return ARMS[name].get(arm) if name in ARMS else ["--arm", arm]
 
 
 def meaning(arm: str, flags: list[str], script: str) -> str:
-    """What an arm is, or "" of one that has flags of its own."""
+    """What an arm is; "" if it has flags of its own."""
     return MEANINGS.get(Path(script).name, {}).get(arm, "") if flags == usual_flags(arm, script) else ""
 
 
@@ -155,7 +155,7 @@ def by_name(flags: Iterable[str]) -> dict[str, str]:
 
 
 def different(now: dict[str, str], before: dict[str, str]) -> list[str]:
-    """The first flag that is not the same, as it is given and as it was; [] if all are the same."""
+    """The first flag that differs, as given now and as given before; [] if all are the same."""
     for name in {**now, **before}:
         if now.get(name) != before.get(name):
             return [f"{name} {flags[name]}".strip() if name in flags else f"no {name}" for flags in (now, before)]
@@ -172,7 +172,7 @@ def find_script(name: str) -> Path:
 
 
 def refuse_flags(arms: dict[str, list[str]], extra: list[str]) -> None:
-    """No flag may say what compare.py says, nor a common one what an arm's own says."""
+    """Refuses a flag that compare.py sets itself, and a common flag that an arm sets, too."""
     common = by_name(extra)
     own = {arm: by_name(flags) for arm, flags in arms.items()}
     for given, instead in ((common, SET | {"--arm": "--arms"}), *((flags, SET) for flags in own.values())):
@@ -184,7 +184,7 @@ def refuse_flags(arms: dict[str, list[str]], extra: list[str]) -> None:
 
 
 def plan(asked: dict, output: Path) -> list[Run]:
-    """All runs of what is asked for, which is what comparison.json says."""
+    """All runs of a comparison; ``asked`` is what comparison.json holds."""
     arms, extra, expert_models = asked["arms"], asked["flags"], asked["expert_models"]
     refuse_flags(arms, extra)
     script, runs = find_script(asked["script"]), []
@@ -209,7 +209,7 @@ def plan(asked: dict, output: Path) -> list[Run]:
 
 
 def refuse_other_arguments(run: Run) -> None:
-    """A run that was started must have been started with these arguments."""
+    """Refuses other arguments than those that the run was started with."""
     if run.run_dir is None:
         return
     path = run.run_dir / "args.json"
@@ -220,7 +220,7 @@ def refuse_other_arguments(run: Run) -> None:
         raise UserError(f"{path} is damaged ({error}): remove {run.run_dir}, and the run starts again") from None
     before.pop("--runs-dir", None)
     asked = by_name(run.flags)
-    for name in asked.keys() - before.keys():  # what was left to its default counts, too
+    for name in asked.keys() - before.keys():  # defaults count, too
         if str(made.get("args", {}).get(name.strip("-").replace("-", "_"))) == asked[name]:
             before[name] = asked[name]
     if other := different(asked, before):
