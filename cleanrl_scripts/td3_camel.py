@@ -1,17 +1,17 @@
-# TD3 in the mask of a policy that an LLM wrote: CAMEL (arXiv 2502.11896) on CleanRL's td3_continuous_action.py.
+# TD3 in a mask around a policy that an LLM wrote: CAMEL (arXiv 2502.11896) on CleanRL's td3_continuous_action.py.
 #
 #   for every step:
 #       x = actor(obs) + noise                                 x in [-1, 1]; before learning starts x is random
-#       next_obs, reward = env.step(x)                         LLMActionMask plays action = center + half_width * x, in an
-#                                                              interval around the prior's action or, where the mask does
-#                                                              not apply, in the whole space
-#       store obs, action, next_obs, reward and both intervals: the one of this action and the one of the next
+#       next_obs, reward = env.step(x)                         LLMActionMask plays action = center + half_width * x: in an
+#                                                              interval around the prior's action if the mask applies,
+#                                                              else in the whole space
+#       store obs, action, next_obs, reward, the interval of this action and the interval of the next
 #       next_action = next_center + next_half_width * clip(target_actor(next_obs) + clipped noise)
 #       critics  <- reward + gamma * min(target_critics(next_obs, next_action))
 #       actor    <- max critic(obs, center + half_width * actor(obs))
 #       targets  <- (1 - tau) * targets + tau * networks       both every second step
-#   the mask applies with probability epsilon, which falls from 1 to 0 over the first fifth of the steps: EpsilonMaskSchedule
-#   evaluate without the mask (the learned policy alone: the headline) and with it; their difference is the handover gap
+#   the mask applies with probability epsilon; EpsilonMaskSchedule lowers epsilon from 1 to 0 over the first fifth of the steps
+#   evaluate without the mask (the agent alone: the main result) and with it; the difference is the handover gap
 #
 # With --prior none it is CleanRL's TD3.
 import copy
@@ -57,9 +57,9 @@ from llmwrappers.faults import FaultCounts
 class Hyperparameters(PriorArgs):
     # The mask
     mask_fraction: float = 0.2
-    """fraction of total_timesteps over which the mask's probability falls from 1 to 0"""
+    """fraction of total_timesteps over which the probability of the mask falls from 1 to 0"""
     gate: Literal["step", "episode"] = "step"
-    """how often it is drawn whether the mask applies"""
+    """whether the mask applies is drawn at every step, or once per episode"""
 
     # TD3
     network_hidden: tuple[int, ...] = (256, 256)
@@ -88,7 +88,7 @@ class Hyperparameters(PriorArgs):
 
 @dataclass
 class Args(RunArgs, Hyperparameters):  # in --help the first base comes last
-    """TD3 held near its prior at first (CAMEL). Options: what people set most; prior, mask and TD3; how a run is kept.
+    """TD3 in a mask that fades (CAMEL). Options: what people set most; prior, mask and TD3; how a run is kept.
 
     Example: llmwrappers train td3-camel --env-id Ant-v4 --total-timesteps 300000 --seed 2
     """
@@ -98,12 +98,12 @@ class Args(RunArgs, Hyperparameters):  # in --help the first base comes last
     eval_every: int = 10_000
     """steps between evaluations"""
     eval_episodes: int = 10
-    """episodes of an evaluation, without the mask and again with it"""
+    """episodes of an evaluation without the mask, and as many with it"""
     checkpoint_every: int = 10_000
-    """steps between checkpoints; each waits for the end of the episode"""
+    """steps between checkpoints, each at the end of an episode"""
     matmul: Literal["float32", "bfloat16"] = "float32"
-    """on a CPU, products in full precision, or rounded to bfloat16 where the processor has matrix units
-    for that; what rounding costs in return was not measured"""
+    """precision of matrix products on a CPU. bfloat16 is faster on processors with matrix units for it; whether it lowers the
+    return was not measured"""
 
 
 RANGES = {
@@ -135,13 +135,13 @@ def schedules(args: Args) -> dict[str, float]:
 
 
 def arm_of(args: Args) -> str:
-    """td3 | paper | paper-random | paper-expert, or paper- and the name of the user's own file or folder."""
+    """td3 | paper | paper-random | paper-expert, or paper-NAME for the user's own file or folder NAME."""
     arm = arm_name(args)
     return "td3" if args.prior == "none" else "paper" if arm == "llm" else f"paper-{arm}"
 
 
 def make_masked_env(args: Args, video_dir: Path | None = None) -> tuple[gym.Env, Box]:
-    """The environment whose actions are x in [-1, 1] of the mask's interval; and its native action space."""
+    """The environment whose actions x in [-1, 1] span the mask's interval, and its native action space."""
     env = make_env(args, video_dir)
     space = env.action_space
     refuse_action_space(args.env_id, "TD3", space, discrete=False, bounded=True)
@@ -149,12 +149,12 @@ def make_masked_env(args: Args, video_dir: Path | None = None) -> tuple[gym.Env,
     if args.prior == "none":
         env = gym.wrappers.RescaleAction(env, space.low.dtype.type(-1.0), space.low.dtype.type(1.0))
     else:
-        # It is tried below the recorder, whose videos are of evaluations.
+        # load_priors tries the prior in the environment below the recorder: videos are of evaluations alone.
         (prior,) = load_priors(args, env.env if isinstance(env, gym.wrappers.RecordVideo) else env).values()
         try:
             env = LLMActionMask(env, prior, args.radius, gate=args.gate, prior_input=args.prior_input)
             if args.prior_input:
-                env.reset(seed=0)  # where a key that no info has is found
+                env.reset(seed=0)  # raises if no info has that key
         except (ValueError, TypeError) as error:
             raise UserError(f"--env-id {args.env_id} --prior {args.prior}: {error}") from None
     return flattened(env, args.env_id), space
@@ -175,7 +175,7 @@ class Transition(NamedTuple):
 
 
 class TD3:
-    """Masking-aware TD3: the actor and the target actor map x in [-1, 1] into the stored intervals (CAMEL)."""
+    """Masking-aware TD3 (CAMEL): the outputs x in [-1, 1] of the actor and the target actor span the stored intervals."""
 
     def __init__(self, args: Args, observation_dim: int, action_dim: int, rng: np.random.Generator, device: torch.device):
         self.args, self.rng, self.device, self.action_dim = args, rng, device, action_dim
@@ -202,7 +202,7 @@ class TD3:
         return np.tanh(self.act_numpy(observation.astype(np.float32)[None])[0])
 
     def update(self, global_step: int) -> None:
-        """One step of the critics, and every policy_frequency steps one of the actor and of the targets."""
+        """One gradient step of the critics; every policy_frequency steps also one of the actor, and the targets move."""
         args = self.args
         self.replay.sample(self.rng, out=self.rows)
         rows = self.rows.to(self.device)
@@ -223,7 +223,7 @@ class TD3:
                 self.losses["losses/actor_loss"] = actor_loss.item()
 
     def descend_critics(self, rows: torch.Tensor, noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """One step of both critics; their mean values and losses. torch.compile makes it one function."""
+        """One gradient step of both critics; returns their mean values and losses. torch.compile makes it one function."""
         args, batch = self.args, self.replay.columns(rows)
         with torch.no_grad():
             noise = (noise * args.policy_noise).clamp(-args.noise_clip, args.noise_clip)
@@ -237,7 +237,7 @@ class TD3:
         return torch.stack([value.mean() for value in values]).detach(), losses.detach()
 
     def descend_actor(self, rows: torch.Tensor) -> torch.Tensor:
-        """One step of the actor, and of all targets towards their networks; its loss. torch.compile makes it one function."""
+        """One gradient step of the actor, then moves all targets; returns the loss. torch.compile makes it one function."""
         batch = self.replay.columns(rows)
         action = batch.center + batch.half_width * self.actor(batch.obs).tanh()
         loss = -self.critics[0](torch.cat([batch.obs, action], dim=1)).mean()
@@ -269,11 +269,11 @@ def main(argv: list[str] | None = None) -> None:
         env = EpsilonMaskSchedule(env, args.total_timesteps, args.mask_fraction)
         mask_ends = args.mask_fraction * args.total_timesteps
         if mask_ends == 0:
-            print("note: --mask-fraction 0: the prior is never played", flush=True)
+            print("note: --mask-fraction 0: the mask never applies, so the prior has no effect", flush=True)
         elif mask_ends <= args.learning_starts:
             print(
                 f"note: the mask has faded at step {mask_ends:.0f}, before learning starts at step {args.learning_starts}: the "
-                "prior only shapes the warm-up",
+                "prior only confines the random actions before that",
                 flush=True,
             )
     with run_folder(args, arm_of(args), env, prior_files(args)) as run_dir:
@@ -304,7 +304,7 @@ def train(args: Args, env: gym.Env, eval_env: gym.Env, space: Box, run_dir: Path
     next_checkpoint = global_step + args.checkpoint_every
 
     def interval(info: dict) -> tuple[np.ndarray, np.ndarray]:
-        """Center and half-width of the next action's interval; without a mask it is the whole space."""
+        """Center and half-width of the next action's interval; without a mask the interval is the whole space."""
         bounds = info.get("action_low", space.low), info.get("action_high", space.high)
         center, half_width = center_and_half_width(*bounds)
         return center.ravel(), half_width.ravel()
@@ -327,9 +327,9 @@ def train(args: Args, env: gym.Env, eval_env: gym.Env, space: Box, run_dir: Path
         logger.print(line)
         return values
 
-    # A checkpoint is made between episodes, where a reset with a seed of the run's own stream is all the state there is in
-    # an environment; so one that resumes there does exactly what an uninterrupted run does. At the end of the run, where one
-    # that shall take more steps goes on, an episode is cut.
+    # Checkpoints are made between episodes. The next reset takes its seed from the run's own stream, so the environment has no
+    # other state, and a resumed run does exactly what an uninterrupted run does. The last
+    # checkpoint may cut an episode, so that --resume can take more steps from there.
     with Logger(args, run_dir, arm_of(args), args.total_timesteps, td3.hardware + matmul, checkpoint) as logger:
         if not checkpoint:
             evaluated = evaluate_now()
@@ -366,7 +366,7 @@ def train(args: Args, env: gym.Env, eval_env: gym.Env, space: Box, run_dir: Path
                     td3.update(global_step)
                 if global_step % 100 == 0:
                     logger.log(global_step, td3.losses)
-                    td3.losses.clear()  # where no update follows there are none
+                    td3.losses.clear()  # the old losses are not logged again if no update follows
                     logger.progress(global_step, last_return)
                 if global_step % args.eval_every == 0 or global_step == args.total_timesteps:
                     evaluated = evaluate_now()

@@ -372,7 +372,7 @@ def test_the_masks_metrics_are_shares(train, tmp_path):
 
 def test_a_prior_that_is_never_played_is_noted(train, capsys):
     train("--env-id", "Pendulum-v1", "--mask-fraction", "0", "--total-timesteps", "20", "--learning-starts", "20")
-    assert "note: --mask-fraction 0: the prior is never played" in capsys.readouterr().out
+    assert "note: --mask-fraction 0: the mask never applies" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("total_timesteps", "is_noted"), [(100, True), (105, False)])
