@@ -182,7 +182,7 @@ class BehaviourCloning:
 
 
 class PPO:
-    """Collects rollouts from environments played one after the other, and learns from them."""
+    """Collects rollouts from environments, one after the other, and learns from them."""
 
     def __init__(self, args: Args, envs: list[gym.Env], agent: ActorCritic, rng: np.random.Generator):
         self.args, self.envs, self.agent, self.rng = args, envs, agent, rng
@@ -201,7 +201,7 @@ class PPO:
         self.metrics: dict[str, float] = {}
 
     def reset(self) -> None:
-        """Begins new episodes everywhere, so that there is no state in the environments but what the seeds give them."""
+        """Begins new episodes in all environments, so that their state depends on the seeds alone."""
         for i in range(len(self.envs)):
             self.reset_one(i)
 
@@ -211,7 +211,7 @@ class PPO:
         self.discounted_returns[i] = 0.0
 
     def collect(self) -> list[tuple[int, dict[str, float]]]:
-        """Fills the rollout; returns the metrics of the episodes that ended, and after how many steps of it each did."""
+        """Fills the rollout; returns the metrics of each episode that ended, and after how many of its steps."""
         args, agent, finished = self.args, self.agent, []
         for step in range(args.num_steps):
             self.observations[step] = self.current
@@ -237,7 +237,7 @@ class PPO:
         return finished
 
     def update(self, learning_rate: float) -> None:
-        """The epochs of one iteration."""
+        """Learns from the rollout."""
         args, agent = self.args, self.agent
         self.optimizer.learning_rate.fill_(learning_rate)
         next_values = agent.values(self.current)
@@ -345,8 +345,8 @@ def train(args: Args, ppo: PPO, teachers: dict[str, Teacher], eval_env: gym.Env,
                 verdict = found.verdict_on_copy(teachers, evaluated["eval/episodic_return"])
                 if verdict.falls_short:
                     logger.print(verdict.shortfall)
-        # A checkpoint is made where all episodes begin anew, with seeds of the run's own stream: then there is no state in the
-        # environments, and a run that resumes there does exactly what an uninterrupted run does.
+        # At a checkpoint all episodes begin anew, with seeds from the run's own stream. The environments have no other state,
+        # so a resumed run does exactly what an uninterrupted run does.
         last_checkpoint = global_step
         if agent.is_copy:
             ppo.gamma, ppo.num_minibatches = args.clone_gamma, args.clone_minibatches

@@ -1,16 +1,16 @@
-# PPO fine-tuned with what an LLM says about critical states: ULTRA (arXiv 2505.20671) on CleanRL's PPO.
+# PPO fine-tunes an agent with an LLM's guidance in critical states: ULTRA (arXiv 2505.20671) on CleanRL's PPO.
 #
-#   pretrain:  plain PPO until it is stuck; keep the agent and trajectories of it, which an LLM reads offline
+#   pretrain:  PPO alone until it is stuck; save the agent and its episodes, which an LLM reads offline
 #   fine-tune, for every rollout:
 #       for every step:
 #           a ~ policy(obs);  next_obs, reward, info = env.step(a)  LLMActionOverride plays the LLM's action in critical states,
 #           a = info["executed_action"] if overridden               CriticalStateRewarder adds alpha * the LLM's reward
 #           store obs, a, reward
-#       worth[entry] <- advantages where its action was played, less those where it was withheld;  what does harm is disabled
+#       worth[entry] <- mean advantage when its action was played minus when it was withheld;  disable entries that do harm
 #       advantages <- GAE;  for every epoch and minibatch:
-#           policy <- clipped objective of its own actions, and the LLM's imitated, ever less;  values <- clipped error
-#   (the paper imitates nothing, --imitation-coef 0: the LLM's actions are then credited as if they were the agent's own)
-#   evaluate the plain agent, without the LLM's part in it: the headline
+#           policy <- clipped objective of its own actions + imitation of the LLM's, which fades;  values <- clipped error
+#   (the paper has no imitation, --imitation-coef 0: then PPO learns from the LLM's actions as if the agent had chosen them)
+#   evaluate the agent alone, without guidance: the main result
 import dataclasses
 import json
 import math
@@ -58,16 +58,16 @@ from llmwrappers.files import write_atomically
 @dataclass
 class Hyperparameters(SourceArgs):
     alpha: float = 0.1
-    """weight of the LLM's reward, and of the novelty bonus (0.5 in Pong)"""
+    """weight of the LLM's reward, or of the novelty bonus (default in Pong: 0.5)"""
     shaping: Literal["paper", "potential"] = "potential"
-    """the LLM's reward as it is, or as a potential, which leaves the optimal policy what it was"""
+    """paper: the LLM's reward as it is; potential: as potential-based shaping, which keeps the optimal policy"""
     control_probability: float = 0.25
-    """probability that the agent's own action is played in a critical state, which tells what the LLM's is worth there; entries
-    that cost return are disabled. 0: all speak to the end. Only for a, ra and random"""
+    """probability that the agent's own action is played in a critical state: this shows what an entry is worth, and entries
+    that cost return are disabled. 0: no entry is ever disabled. Only for a, ra and random"""
     imitation_coef: float = 1.0
-    """weight of the log-likelihood of the LLM's actions, played or not, at first. 0: not imitated. Only for a, ra and random"""
+    """initial weight of the imitation of the LLM's actions, played or not. 0: no imitation. Only for a, ra and random"""
     imitation_fraction: float = 0.7
-    """the fraction of total_timesteps in which that weight falls to 0; then the agent goes on alone"""
+    """the fraction of total_timesteps over which that weight falls to 0; then the agent learns without guidance"""
 
     # PPO
     network_hidden: tuple[int, ...] = (64, 64)
@@ -106,7 +106,7 @@ class Hyperparameters(SourceArgs):
 
 @dataclass
 class Args(RunArgs, Hyperparameters):  # in --help the first base comes last
-    """A stuck PPO agent, led on by an LLM (ULTRA). Options: what people set most; agent, LLM and PPO; how a run is kept.
+    """PPO fine-tunes a stuck agent (ULTRA). Options: what people set most; agent, LLM and PPO; how a run is kept.
 
     Example: llmwrappers train ppo-ultra --env-id Hopper-v4 --total-timesteps 100000 --seed 2
     """
@@ -114,8 +114,8 @@ class Args(RunArgs, Hyperparameters):  # in --help the first base comes last
     exp_name: str = "ppo_ultra"
     """the name of this experiment"""
     env_id: str = "Hopper-v4"
-    """the id of the environment; ALE/Pong-v5 stands for its object state, llmwrappers/PongGrid-v0 is its 80x80 grid; both have
-    defaults of their own"""
+    """the id of the environment; ALE/Pong-v5 means llmwrappers/PongObjects-v0, Pong's objects; llmwrappers/PongGrid-v0 is its
+    80x80 grid. Both have their own defaults"""
 
 
 RANGES = {
@@ -148,7 +148,7 @@ def parse_args(argv: list[str] | None = None) -> Args:
     return args
 
 
-# ------------------------------------------------------------------------------------------------------- the LLM's part
+# ------------------------------------------------------------------------------------------------------------ guidance
 
 
 ACTING_ARMS = ("a", "ra", "random")
@@ -162,7 +162,7 @@ def schedules(args: Args) -> dict[str, float]:
 
 
 def guide(env: gym.Env, args: Args, guidance: Guidance, novelty: Novelty | None = None) -> gym.Env:
-    """Lets the LLM take its part in an environment, as the arm says."""
+    """Wraps an environment so that the LLM guides the agent as the arm says."""
     settings = {"info_key": matched_info(env), "patience_steps": args.patience_steps}
     if novelty:
         return NoveltyBonus(env, novelty, guidance, args.alpha, args.patience_steps)
@@ -177,7 +177,7 @@ def guide(env: gym.Env, args: Args, guidance: Guidance, novelty: Novelty | None 
 
 
 class PPO:
-    """Collects rollouts from environments played one after the other, and learns from them."""
+    """Collects rollouts from environments, one after the other, and learns from them."""
 
     def __init__(self, args: Args, envs: list[gym.Env], agent: ActorCritic, rng: np.random.Generator):
         self.args, self.envs, self.agent, self.rng = args, envs, agent, rng
@@ -197,7 +197,7 @@ class PPO:
         self.metrics: dict[str, float] = {}
 
     def reset(self) -> None:
-        """Begins new episodes everywhere, so that there is no state in the environments but what the seeds give them."""
+        """Begins new episodes in all environments, so that their state depends on the seeds alone."""
         for i in range(len(self.envs)):
             self.reset_one(i)
 
@@ -207,7 +207,7 @@ class PPO:
         self.discounted_returns[i] = 0.0
 
     def collect(self) -> list[tuple[int, dict[str, float]]]:
-        """Fills the rollout; returns the metrics of the episodes that ended, and after how many steps of it each did."""
+        """Fills the rollout; returns the metrics of each episode that ended, and after how many of its steps."""
         args, agent, finished, self.metrics = self.args, self.agent, [], {}
         for step in range(args.num_steps):
             self.observations[step] = self.current
@@ -218,7 +218,7 @@ class PPO:
                 own_reward = reward - info.get("llm_reward", 0.0)
                 self.entries[step, i] = info.get("critical_entry", -1)
                 self.overridden[step, i] = info.get("action_overridden", False)
-                if self.overridden[step, i]:  # what was done, not what the agent proposed
+                if self.overridden[step, i]:  # the executed action, not the agent's
                     actions[i] = np.reshape(info["executed_action"], agent.policy.shape)
                 self.advised[step, i] = "llm_action" in info and self.entries[step, i] >= 0
                 self.llm_actions[step, i] = np.reshape(info.get("llm_action", actions[i]), agent.policy.shape)
@@ -244,21 +244,21 @@ class PPO:
         return finished
 
     def tell(self, worth: EntryWorth) -> None:
-        """Records what came of the steps in critical states, by the environment's own reward and in its units.
+        """Records the advantages of the steps in critical states, from the environment's own reward and in its units.
 
-        What lies further ahead is told by the values, which have learned of the LLM's rewards too, where there are any.
+        For rewards far ahead they use the critic, which has also learned from the LLM's rewards, if the arm has them.
         """
         args, agent = self.args, self.agent
         advantages = gae(self.own_rewards, self.values, self.dones, agent.values(self.current), args.gamma, args.gae_lambda)
         advantages /= agent.returns.inverse_std
         record_rollout(worth, self.entries, self.overridden, advantages, self.dones)
-        self.advised &= np.array(worth.estimates)[self.entries] > 0  # what does not pay is not imitated
+        self.advised &= np.array(worth.estimates)[self.entries] > 0  # no imitation of entries without worth
         for name, where in (("played", self.overridden), ("withheld", (self.entries >= 0) & ~self.overridden)):
             if where.any():
                 self.metrics[f"ultra/advantage_{name}"] = float(advantages[where].mean())
 
     def update(self, learning_rate: float) -> None:
-        """The epochs of one iteration."""
+        """Learns from the rollout."""
         args, agent = self.args, self.agent
         self.optimizer.learning_rate.fill_(learning_rate)
         advantages = gae(self.rewards, self.values, self.dones, agent.values(self.current), args.gamma, args.gae_lambda)
@@ -300,7 +300,7 @@ class PPO:
         log_ratio = policy.log_prob(outputs, agent.log_std, actions) - old_log_probs
         ratio = log_ratio.exp()
 
-        # What the LLM played is no sample of the policy: E[grad log pi] is not 0 there, so errors of the values would push it.
+        # The LLM's actions are no samples of the policy: E[grad log pi] is not 0 there, so errors of the values would bias it.
         if args.norm_adv:
             advantages = standardized(advantages, credited)
         clipped_ratio = ratio.clamp(1 - args.clip_coef, 1 + args.clip_coef)
@@ -314,7 +314,7 @@ class PPO:
 
         entropy, imitation_loss = policy.entropy(outputs, agent.log_std), torch.zeros((), device=agent.device)
         loss = policy_loss - args.ent_coef * entropy + args.vf_coef * value_loss
-        if args.imitation_coef:  # of what the LLM would do, played or not; the noise, which all states share, is left alone
+        if args.imitation_coef:  # of the LLM's actions, played or not; the exploration noise, which all states share, stays
             imitation_loss = -(policy.log_prob(outputs, agent.log_std.detach(), llm_actions) * advised).mean()
             loss = loss + self.imitation_coef * imitation_loss
         return loss, policy_loss, value_loss, entropy, imitation_loss, log_ratio
@@ -329,7 +329,7 @@ def main(argv: list[str] | None = None) -> None:
     images = len(env.observation_space.shape or ()) == 3
     prepare_torch(args.torch_deterministic, None if images else 1)
     device = torch.device("cuda" if images and torch.cuda.is_available() and args.cuda else "cpu")
-    # Every random number of the run but the environments' own; what chooses states has a stream to itself.
+    # All random numbers of the run but the environments'; the choice of states has its own stream.
     rng, chooser = np.random.default_rng(args.seed), np.random.default_rng((args.seed, 1))
     agent = ActorCritic(env.observation_space, env.action_space, rng, device, args.network_hidden)
     load_agent(args, agent)
@@ -344,7 +344,7 @@ def main(argv: list[str] | None = None) -> None:
         eval_env = make_flat_env(args, run_dir / "videos" if args.capture_video else None)
         envs: list[gym.Env] = [gym.wrappers.RecordEpisodeStatistics(make_flat_env(args)) for _ in range(args.num_envs)]
         novelty = Novelty(agent, rng) if args.arm in ("rnd", "statemask") else None
-        guided_env = None  # elsewhere it would play as the plain agent does
+        guided_env = None  # without overrides it would play as the agent alone
         if guidance is not None:
             envs = [GuidanceStatistics(guide(env, args, guidance, novelty)) for env in envs]
         if guidance is not None and args.arm in ACTING_ARMS:
@@ -392,8 +392,8 @@ def train(
 
         if not checkpoint:
             evaluated = evaluate_now()
-        # A checkpoint is made where all episodes begin anew, with seeds of the run's own stream: then there is no state in the
-        # environments, and a run that resumes there does exactly what an uninterrupted run does.
+        # At a checkpoint all episodes begin anew, with seeds from the run's own stream. The environments have no other state,
+        # so a resumed run does exactly what an uninterrupted run does.
         while global_step < total:
             if global_step == last_checkpoint:
                 ppo.reset()
