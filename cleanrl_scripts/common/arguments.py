@@ -1,4 +1,4 @@
-"""RunArgs: the arguments that every script has; how arguments are read, checked, and taken over by a resumed run."""
+"""RunArgs: the arguments that every script has; reads and checks arguments, and compares those of a resumed run."""
 
 import contextlib
 import dataclasses
@@ -28,7 +28,7 @@ class CommonArgs:
     env_id: str = "Hopper-v4"
     """the id of the environment"""
     env_kwargs: str = "{}"
-    """what the environment is made with, a JSON object, such as '{"obs_type": "ram"}'"""
+    """arguments of gym.make, as a JSON object such as '{"obs_type": "ram"}'"""
     total_timesteps: int = 1000000
     """total timesteps of the experiments"""
     seed: int = 1
@@ -41,7 +41,7 @@ class CommonArgs:
 class RunArgs(CommonArgs):
     # How the run is evaluated, kept and logged
     resume: str | None = None
-    """a run folder: continues that run with its own arguments, as if it had never stopped, or for more total_timesteps"""
+    """a run folder: continues that run with its own arguments, as if it had never stopped; more total_timesteps may be given"""
     runs_dir: str = "runs"
     """the folder in which the run folder is made"""
     exp_name: str = ""
@@ -53,7 +53,7 @@ class RunArgs(CommonArgs):
     max_episode_steps: int | None = None
     """steps after which an episode is cut; by default the environment's own limit, or 10 000 where it has none"""
     checkpoint_every: int = 50_000
-    """steps between checkpoints; the episodes at hand end there"""
+    """steps between checkpoints; a checkpoint ends all current episodes"""
     save_model: bool = True
     """whether to save the final agent into the run folder"""
     capture_video: bool = False
@@ -67,12 +67,12 @@ class RunArgs(CommonArgs):
     torch_deterministic: bool = True
     """if toggled, torch uses deterministic algorithms only"""
     cuda: bool = True
-    """if toggled, a GPU is used where there is one (by PPO for images only: small networks are faster without)"""
+    """if toggled, uses a GPU if there is one (PPO for images only: small networks are faster without)"""
     compile: Literal["auto", "on", "off"] = "auto"
-    """whether the update is compiled: auto does it on a CPU with a C++ compiler, for runs of 300 000 steps and more"""
+    """whether the update is compiled; auto: on a CPU with a C++ compiler, in runs of 300 000 steps or more"""
 
 
-# What an argument may be, beyond its type.
+# Conditions on the value of an argument, beyond its type.
 CONDITIONS: dict[str, Callable[[float], bool]] = {
     "at least 0": lambda value: value >= 0,
     "at least 1": lambda value: value >= 1,
@@ -90,7 +90,7 @@ RUN_RANGES = {
 
 
 def check_ranges(args: RunArgs, *ranges: Mapping[str, Iterable[str]]) -> None:
-    """Refuses arguments outside their ranges, which are given as condition -> names.
+    """Refuses arguments outside their ranges; a range is condition -> names.
 
     Raises:
         UserError: naming the first such argument, its value and what it must be
@@ -106,7 +106,7 @@ AnyArgs = TypeVar("AnyArgs", bound=RunArgs)
 
 
 def check_env_id(env_id: str) -> None:
-    """Refuses an id that Gymnasium does not know; of ``module:Id`` the module is imported first, which registers it."""
+    """Refuses an id that Gymnasium does not know; ``module:Id`` first imports the module that registers it."""
     try:
         import_module_of(env_id)
     except gym.error.Error as error:
@@ -114,7 +114,7 @@ def check_env_id(env_id: str) -> None:
 
 
 def parse(script: type[AnyArgs], argv: list[str] | None, default: AnyArgs | None = None) -> AnyArgs:
-    """Reads the arguments of a script; where a whole number is asked, 1e6 is one."""
+    """Reads the arguments of a script; 1e6 is accepted as a whole number."""
     words = list(sys.argv[1:] if argv is None else argv)
     whole = {f"--{field.name.replace('_', '-')}" for field in dataclasses.fields(script) if field.type in (int, "int")}
     for i, word in enumerate(words):
@@ -132,23 +132,23 @@ def resumed_args(
     file_hashes: Callable[[AnyArgs], dict[str, str]],
     schedules: Callable[[AnyArgs], dict[str, float]],
 ) -> AnyArgs:
-    """The arguments of the run that ``args.resume`` names; those given may not differ, nor the files that it reads.
+    """The arguments of the run that ``args.resume`` names; refuses other arguments, and files that have changed.
 
-    The run may take more steps than it was begun with. Its schedules then follow the new total, which is said.
+    Only the total number of steps may grow. Then the schedules follow the new total, and a note says so.
 
     Args:
         file_hashes: the hashes of the files that a run reads, by the argument that names each
         schedules: what falls to 0 in a run, and at which step
 
     Raises:
-        UserError: no run folder of this script, another argument, or a file that has changed since
+        UserError: no run folder of this script, a different argument, or a file that has changed
     """
     run_dir, script = args.resume, type(args)
     path = Path(str(run_dir)) / "args.json"
     try:
         description = json.loads(path.read_text())
         saved = script(**description["args"])
-        tuples = {name: tuple(value) for name, value in vars(saved).items() if isinstance(value, list)}  # which JSON has not
+        tuples = {name: tuple(value) for name, value in vars(saved).items() if isinstance(value, list)}  # JSON has no tuples
         saved = dataclasses.replace(saved, resume=run_dir, **tuples)
         args = parse(script, argv, default=saved)
     except (OSError, ValueError, KeyError, TypeError) as error:
