@@ -1,7 +1,7 @@
 """Chooses without a person: which candidate makes an agent return more, or that none of them does.
 
-What counts is what an agent that began as the prior's copy returns alone, after training, not what the prior scores.
-``select="probe"`` only plays episodes, in seconds. ``select="return"`` also trains, for some minutes.
+The measure is the return of a trained agent that was warm-started from the candidate, not the candidate's own return.
+``select="probe"`` only plays episodes, which takes seconds. ``select="return"`` also trains, which takes minutes.
 """
 
 import functools
@@ -29,26 +29,28 @@ BUDGET_STEPS = 1_350_000
 
 RULES = {
     "probe": (
-        "Episodes alone: among the candidates whose mean return exceeds that of random actions, and that of doing nothing, by "
-        f"more than twice the standard error of the difference (Welch), {RULE}. Nothing was trained."
+        "Episodes alone decide; nothing was trained. The mean return of a candidate must exceed that of random actions, and "
+        "that of doing nothing, by more than twice the standard error of the difference (Welch). The choice among those that "
+        f"do: {RULE}."
     ),
     "return": (
-        f"Of the candidates that never fault, the {MOST_TRAINED} best by episodes are trained: agents begin as their copies, "
-        "and go on with PPO, always beside an agent without a prior; all runs take equally many steps. What a run learned is "
-        "the mean return of its evaluations, of the agent alone, over its last third. One run each, then the better half goes "
-        "on, and so forth, until one is left; better is what learned more over all its runs, and where twice the standard "
-        f"error of these evaluations cannot tell, what is better by episodes. The last one is trained with {FINAL_SEEDS} fresh "
-        "seeds. It helps if the mean of what it learned in these exceeds the mean of what all runs without a prior learned by "
-        "more than twice the standard error of the difference (Welch). A run whose audition refused the candidate, because "
-        "chance explains that it was better than random actions or other than doing nothing, is PPO alone: it is left out, "
-        "and a candidate of which too few runs remain was not tested."
+        f"Of the candidates that never fault, the {MOST_TRAINED} best by episodes are tested: PPO trains an agent that is "
+        "warm-started from the candidate, and beside it one without a prior. All runs take equally many steps. The result "
+        "of a run is the mean return of the agent alone, over the evaluations in its last third. Each candidate gets one "
+        "run; then the better half gets another, and so on, until one candidate is left. The better candidate is the one "
+        "with the higher mean result of all its runs; if the difference is within twice the standard error of these "
+        f"evaluations, the one that is better by episodes. The last candidate is trained with {FINAL_SEEDS} fresh seeds. "
+        "It helps if its mean result with these exceeds the mean result of all runs of PPO alone by more than twice the "
+        "standard error of the difference (Welch). If the audition of a run refused the candidate, because it was not "
+        "significantly better than random actions or did not differ significantly from doing nothing, that run was PPO "
+        "alone and is left out. A candidate with too few runs left counts as not tested."
     ),
 }
 
 
 @dataclass
 class Refused:
-    """A reply that could not be used, the code in it, "" where none was found, and why."""
+    """A reply that could not be used, the code in it ("" if there is none), and why."""
 
     reply: str
     source: str
@@ -57,7 +59,7 @@ class Refused:
 
 @dataclass
 class Candidate:
-    """A policy that a model wrote: its code, its file, the function, or why there is none, and what was refused before."""
+    """A policy that a model wrote: its code, its file, the function or why there is none, and the replies refused before."""
 
     number: int
     source: str
@@ -69,7 +71,7 @@ class Candidate:
 
 @dataclass
 class Comparison:
-    """What was learned with a candidate and without a prior: one number a run."""
+    """The results with a candidate and without a prior: one number a run."""
 
     candidate: list[float]
     none: list[float]
@@ -81,14 +83,14 @@ class Choice:
 
     Attributes:
         candidate: None if none of them helps or could be used
-        best: the best of them, be it good enough or not; None if none could be used
-        verdict: one sentence that a person can act on
+        best: the best of them, whether it helps or not; None if none could be used
+        verdict: what a person should know and do
         rule: what was compared
         outcomes: what became of every candidate
         measurements: of the candidates that ran; ``random``, of random actions; ``nothing``, of doing nothing, on a Box
         runs: all training runs; those without a prior have no candidate
         settings: what every training run was given
-        comparison: of the last candidate that was trained with no prior
+        comparison: the last trained candidate against no prior
     """
 
     env_id: str
@@ -124,21 +126,21 @@ def choose_candidate(
 ) -> Choice:
     """Chooses the candidate that helps most, or none of them, by the rule in ``RULES[select]``.
 
-    A training run that has finished in ``run_dir`` before, with the same settings and code, is not repeated; one that was
-    interrupted is resumed.
+    A training run that has finished in ``run_dir`` with the same settings and code is not repeated; an interrupted one is
+    resumed.
 
     Args:
         env_id: the environment; for "return" one that ``ppo_camel.py`` can train
-        env_kwargs: what it is made with
-        candidates: those that were rejected too, so that the verdict counts them
+        env_kwargs: arguments of gym.make
+        candidates: all of them, the rejected ones too, so that the verdict counts them
         select: "return" (episodes, then training) or "probe" (episodes alone)
-        budget_steps: training steps of all runs together, for three candidates 13. Whether PPO alone would overtake a good
-            prior later, only longer runs show
+        budget_steps: training steps of all runs together (three candidates take 13 runs). Only longer runs show whether PPO
+            alone would overtake a good prior later
         episodes: episodes of each candidate, seeded ``seed``, ``seed + 1``, ...; at least 2
         seed: seed of the first episode and of the first training run
         run_dir: the folder of the training runs
         jobs: training runs at a time; one a core if None
-        log: gets a line now and then
+        log: called with each line of progress
         execute: trains runs, as ``cleanrl_scripts.comparison.training.train`` does
 
     Raises:
@@ -226,14 +228,14 @@ def _choose_by_episodes(choice: Choice, usable: dict[int, Measurement]) -> None:
     episodes = len(choice.random.returns)
     if choice.candidate is None:
         choice.verdict = (
-            f"None of them is better by episodes than these: random actions {by_chance}. The best, candidate {choice.best}, "
-            f"returns {alone} over {episodes} episodes, and chance explains that as well; ask for other candidates."
+            f"None of them is significantly better by episodes: the best, candidate {choice.best}, returns {alone} over "
+            f"{episodes} episodes, random actions {by_chance}. Ask for other candidates."
         )
         return
     choice.outcomes |= dict.fromkeys(better, Outcome("worse by the rule")) | {choice.candidate: Outcome("chosen")}
     choice.verdict = (
         f"Candidate {choice.candidate} is the best by episodes alone: it returns {alone} over {episodes} episodes, random "
-        f"actions {by_chance}; whether an agent learns more with it, only training tells."
+        f"actions {by_chance}. Only training shows whether an agent learns more with it."
     )
 
 
@@ -248,7 +250,7 @@ def _choose_by_training(
     execute: Callable[..., dict[Run, str]],
     log: Callable[[str], object],
 ) -> None:
-    """Trains by successive halving, and writes everything that comes of it into the choice."""
+    """Trains by successive halving, and writes all results into the choice."""
     ranking, rest = [], dict(usable)
     while (best := choose(rest)) is not None:
         ranking.append(best)
@@ -259,8 +261,8 @@ def _choose_by_training(
     rungs, runs, steps = training.plan(len(arms), budget_steps, time_limit)
     choice.settings = training.training_settings(steps, time_limit)
     log(
-        f"training {len(arms)} of them, and without a prior: {sum(runs)} runs of {number_text(steps)} steps; how long it takes "
-        "is said when the first ones run"
+        f"training {len(arms)} of them, and without a prior: {sum(runs)} runs of {number_text(steps)} steps; the time left is "
+        "known when the first ones run"
     )
 
     def learned(number: int | None) -> list[float]:
@@ -298,16 +300,16 @@ def _choose_by_training(
         choice.verdict = f"Candidate {last} helps: {numbers}."
         return
     if fmean(comparison.candidate) > fmean(comparison.none):
-        advice = "chance explains this difference as well, and a larger budget may tell"
+        advice = "The difference is not significant; a larger budget may decide"
     else:
-        advice = "train without a prior, or ask for other candidates"
-    choice.verdict = f"None of them helps: with the best, candidate {last}, {numbers}; {advice}."
+        advice = "Train without a prior, or ask for other candidates"
+    choice.verdict = f"None of them helps: with the best, candidate {last}, {numbers}. {advice}."
 
 
 def go_on(arms: list[int], size: int, runs: list[Trained]) -> list[int]:
     """Returns which of the candidates, best by episodes first, go on: those that learned most; of equals, the first.
 
-    Equal is what the evaluations of the last thirds cannot tell from the last one that would go on.
+    Equal: not significantly different, by the evaluations of the last thirds, from the last candidate that would go on.
 
     Example:
         >>> last_thirds = {1: [3.0, 5.0], 2: [4.0, 6.0], 3: [8.0, 8.1]}
@@ -329,7 +331,7 @@ def _name(number: int | None) -> str:
 
 
 def _none_usable(choice: Choice) -> str:
-    """The verdict where nothing is left to choose from."""
+    """The verdict if no candidate is left to choose from."""
     kinds = Counter(outcome.kind for outcome in choice.outcomes.values())
     counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
     first, outcome = min(choice.outcomes.items())

@@ -28,7 +28,7 @@ MOST_FRAME_BYTES = 800_000
 MOVING_FRAMES, MOVING_FPS = 48, 10
 MOST_MOVING_BYTES = 390_000
 
-# The colours of the curves: without a prior, of an agent that began as a copy, of the policy alone.
+# The colours of the curves: PPO alone, PPO warm-started from the policy, the policy alone.
 NONE, AGENT, ALONE = "#555555", "#0072b2", "#d55e00"
 
 
@@ -184,7 +184,7 @@ def _rows(image: np.ndarray, filter_type: int) -> bytes:
 
 
 def curves(choice: Choice) -> str:
-    """Returns one panel a trained candidate: what agents that began as its copies return, beside those without a prior."""
+    """Returns one panel for each trained candidate: curves of PPO warm-started from it, and of PPO without a prior."""
     numbers = list(dict.fromkeys(run.candidate for run in choice.runs if run.candidate is not None))
     if not numbers:
         return ""
@@ -197,7 +197,7 @@ def curves(choice: Choice) -> str:
     legend = "".join(
         f"<span>{line.format(color, width, dash)}{text}</span>"
         for color, width, dash, text in (
-            (AGENT, 2.6, "", "the agent that began as a copy of the policy"),
+            (AGENT, 2.6, "", "PPO warm-started from the policy"),
             (NONE, 2.6, "", "no prior"),
             (ALONE, 1.3, 'stroke-dasharray="1.5 2.5"', "the policy alone"),
         )
@@ -206,8 +206,8 @@ def curves(choice: Choice) -> str:
     return (
         f'<h2>What agents learned with them</h2><p class="legend">{legend}</p><div class="panels">{"".join(panels)}</div>'
         f'<p class="small">Evaluated return over {steps} steps of training. Thin lines are runs, thick ones their mean. In '
-        f"the shaded {clone_steps} steps the agent becomes a copy of the policy; the bar below the axis marks the last third, "
-        "which is what is compared.</p>"
+        f"the shaded {clone_steps} steps the agent clones the policy. The bar below the axis marks the last third, over which "
+        "the runs are compared.</p>"
     )
 
 

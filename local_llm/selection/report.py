@@ -1,7 +1,7 @@
-"""Reports what became of the candidates, for a person: one HTML file.
+"""Reports the choice among candidates to a person, as one HTML file.
 
-It is complete in itself: nothing is loaded from elsewhere, everything that a model wrote is escaped, and the one script, which
-copies code, is the only one that a browser runs in it.
+The file loads nothing from elsewhere, escapes everything that a model wrote, and lets a browser run one script alone: the one
+that copies code.
 """
 
 import json
@@ -96,17 +96,17 @@ def write_report(
 ) -> None:
     """Writes the report of a choice as one self-contained HTML file: verdict, use, numbers, films, curves, code, prompt.
 
-    Each candidate that ran is played again, in this process, to film it. Where the environment cannot be rendered, the
-    report says why.
+    Each candidate that ran plays again, in this process, to be filmed. If the environment cannot be rendered, the report says
+    why.
 
     Args:
-        path: the file, which is replaced by a whole one; its folder is made
+        path: the file; it is replaced as a whole, and its folder is made
         env_id: the environment
         prompt: what the model was asked
         candidates: all of them, the rejected ones too
         choice: what ``choose_candidate`` returned for them
-        ledger: what asking has cost, as text
-        provenance: what one needs to know to repeat it, such as the model and versions
+        ledger: the cost of asking, as text
+        provenance: what is needed to repeat it, such as the model and versions
 
     Raises:
         OSError: the file cannot be written
@@ -197,7 +197,7 @@ def _facts(facts: Mapping[str, Any]) -> str:
 
 
 def _table(candidates: list[Candidate], choice: Choice) -> str:
-    """One row a candidate, one for random actions and, where something was trained, one for no prior."""
+    """One row for each candidate, for random actions and, if something was trained, for no prior."""
 
     def runs_of(number: int | None) -> list[Trained]:
         return [run for run in choice.runs if run.candidate == number]
@@ -212,7 +212,7 @@ def _table(candidates: list[Candidate], choice: Choice) -> str:
     if choice.nothing:
         rows.append(("Doing nothing", choice.nothing, [], "", "reference"))
     if choice.runs:
-        rows.append(("No prior", Measurement(), runs_of(None), "what an agent learns by itself", "reference"))
+        rows.append(("No prior", Measurement(), runs_of(None), "PPO alone", "reference"))
 
     def over_episodes(name: str, statistic: Callable) -> list[float | None]:
         return [statistic(values) if (values := getattr(m, name)) else None for _, m, *_ in rows]
@@ -286,7 +286,7 @@ def _table_notes(choice: Choice) -> str:
         notes.append("Chatter: how often the action changes; where the policy allows several, one is drawn.")
     if choice.runs:
         notes.append(
-            "Learned: mean return of an agent that began as a copy of the policy, over the evaluations in the last third of a "
-            "run and over all runs."
+            "Learned: mean return of the agent alone, PPO warm-started from the policy, over the evaluations in the last third "
+            "of a run and over all runs."
         )
     return " ".join(notes)

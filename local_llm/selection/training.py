@@ -1,4 +1,4 @@
-"""Trains for a choice: one run of ppo_camel.py an arm and seed, and how many steps each may have."""
+"""Trains for a choice: one run of ppo_camel.py for each arm and seed, and how many steps each run takes."""
 
 import csv
 import hashlib
@@ -19,12 +19,12 @@ from llmwrappers.making import image_refusal
 from llmwrappers.priors.audition import Verdict
 
 SCRIPT = Path(__file__).parents[2] / "cleanrl_scripts" / "ppo_camel.py"
-# A run is whole rollouts, and so is its clone: runs with and without a prior are evaluated at the same steps and end together.
+# A run is whole rollouts, and so are its cloning steps: runs with and without a prior have the same evaluation steps and end.
 ROLLOUT_STEPS = 2048
 MOST_CLONE_STEPS = 20_000
-# Audition and clone need at least so many episodes, be they as long as they can: five for the audition, one for the clone.
+# Audition and cloning need at least so many episodes of full length: five for the audition, one for cloning.
 CLONE_EPISODES = 6
-# Candidates that are trained at most, and the fresh seeds of the last one.
+# The most candidates that are trained, and the fresh seeds of the last one.
 MOST_TRAINED = 3
 FINAL_SEEDS = 3
 
@@ -61,7 +61,7 @@ class Trained:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a candidate: a kind for programs; ``str`` of it is for people."""
+    """The outcome of a candidate: a kind for programs, a text (``str``) for people."""
 
     kind: str
     text: str = ""
@@ -71,7 +71,7 @@ class Outcome:
 
 
 def least_steps(time_limit: int | None) -> int:
-    """Returns how short a run may be: the clone, half of it, holds whole episodes of the audition and of its own.
+    """Returns how short a run may be: cloning takes half of it, which holds whole episodes for the audition and the clone.
 
     Example:
         >>> least_steps(None), least_steps(200), least_steps(1000)
@@ -84,7 +84,7 @@ def plan(candidates: int, budget_steps: int, time_limit: int | None) -> tuple[li
     """Returns how many candidates train at each rung, how many runs each rung has, and the steps of every run.
 
     Args:
-        time_limit: of an episode: a run holds several whole ones
+        time_limit: of an episode; a run holds several whole episodes
 
     Raises:
         ValueError: ``budget_steps`` is too small
@@ -99,7 +99,7 @@ def plan(candidates: int, budget_steps: int, time_limit: int | None) -> tuple[li
     runs = [*(size + 1 for size in rungs[:-1]), 2 * FINAL_SEEDS]
     least = least_steps(time_limit)
     if budget_steps < sum(runs) * least:
-        episodes = f", whose clone holds {CLONE_EPISODES} episodes of {time_limit} steps" if time_limit else ""
+        episodes = f", in which cloning takes {CLONE_EPISODES} episodes of {time_limit} steps" if time_limit else ""
         raise ValueError(
             f"budget_steps must be at least {sum(runs) * least}, {least} steps for each of the {sum(runs)} runs "
             f"of {rungs[0]} candidate{'s' * (rungs[0] > 1)}{episodes}, got {budget_steps}"
@@ -108,10 +108,10 @@ def plan(candidates: int, budget_steps: int, time_limit: int | None) -> tuple[li
 
 
 def require_trainable(candidates: int, budget_steps: int, env: gym.Env) -> None:
-    """Finds before anything runs what would keep so many candidates from being trained.
+    """Refuses, before anything runs, what keeps so many candidates from being trained.
 
     Raises:
-        ValueError: too small a budget, or images that the network of the training script does not take
+        ValueError: too small a budget, or images that the network of the training script cannot take
         FileNotFoundError: the training script is not there
     """
     if not SCRIPT.is_file():
@@ -122,7 +122,7 @@ def require_trainable(candidates: int, budget_steps: int, env: gym.Env) -> None:
 
 
 def training_settings(steps: int, time_limit: int | None) -> dict[str, float]:
-    """Returns the arguments of a training run of so many steps that are scaled to its length.
+    """Returns the arguments that depend on the length of a training run.
 
     Example:
         >>> training_settings(102_400, 1000)["eval_every"]
@@ -130,7 +130,7 @@ def training_settings(steps: int, time_limit: int | None) -> dict[str, float]:
         >>> [training_settings(steps, 1000)["clone_steps"] for steps in (12_288, 14_336, 102_400)]
         [6144, 6144, 18432]
     """
-    # Up to half the run: a copy of too few steps is a poor one, whatever the prior.
+    # Up to half the run: too few cloning steps make a poor clone of any prior.
     most = max(MOST_CLONE_STEPS, least_steps(time_limit) // 2)
     return {
         "total_timesteps": steps,
@@ -153,12 +153,12 @@ def train(
 ) -> tuple[list[Trained], dict[int, Outcome]]:
     """Trains every arm with every seed; returns the runs that count, and why a candidate is out.
 
-    A run that has finished in ``run_dir`` before, with the same settings and code, is not repeated; one that was interrupted
-    is resumed. A run whose audition refused its prior never played it, and does not count.
+    A run that has finished in ``run_dir`` with the same settings and code is not repeated; an interrupted one is resumed. A
+    run whose audition refused its prior is PPO alone, and does not count.
 
     Args:
-        arms: the file of each candidate; of None, no prior, there is none
-        execute: trains what is not finished, and returns why those failed that did
+        arms: the file of each candidate; None has no prior and no file
+        execute: trains the runs that are not finished; returns the failed ones, each with the reason
 
     Raises:
         TrainingFailed: training without a prior failed
@@ -171,7 +171,7 @@ def train(
     begun: dict[tuple[int | None, int], Run] = {}
     for seed in seeds:
         for number, path in arms.items():
-            # A run is what its settings and its code are: other ones go into another folder.
+            # A run with other settings or other code goes into another folder.
             code = path.read_text("utf-8") if path else ""
             key = hashlib.sha256(json.dumps([__version__, training_code, env_id, words, code]).encode()).hexdigest()
             arm = "none" if number is None else f"candidate-{number}"

@@ -128,8 +128,8 @@ class TestProbe:
     def test_none_that_beats_random_actions(self, candidates):
         choice = choose_candidate("Pendulum-v1", candidates(CONSTANT, BRAKE), select="probe", episodes=4, log=quiet)
         assert choice.candidate is None
-        assert choice.verdict.startswith("None of them is better by episodes than these: random actions -")
-        assert ", doing nothing -" in choice.verdict
+        assert choice.verdict.startswith("None of them is significantly better by episodes: the best, candidate ")
+        assert re.search(r" episodes, random actions -.*, doing nothing -.*\. Ask for other candidates\.$", choice.verdict)
 
     def test_what_beats_random_actions_must_beat_doing_nothing_too(self, candidates):
         """It pushes to and fro: on Pendulum-v1 random actions are as good; here they cost, and standing still does not."""
@@ -203,8 +203,8 @@ class TestHalving:
     @pytest.mark.parametrize(
         ("with_prior", "without", "advice"),
         [
-            ([0, 100, 200], [0, 50, 100], "chance explains this difference as well, and a larger budget may tell."),
-            ([1, 2, 3], [90, 91, 92], "train without a prior, or ask for other candidates."),
+            ([0, 100, 200], [0, 50, 100], "The difference is not significant; a larger budget may decide."),
+            ([1, 2, 3], [90, 91, 92], "Train without a prior, or ask for other candidates."),
         ],
     )
     def test_what_does_not_help_leads_to_advice(self, candidates, tmp_path, with_prior, without, advice):
@@ -212,7 +212,9 @@ class TestHalving:
         choice = choose_trained(candidates(CONSTANT), FakeTraining(lambda prior, seed: learned[prior][seed]), tmp_path)
         assert (choice.candidate, choice.best) == (None, 1)
         assert outcomes_of(choice) == {1: "the best of them, but does not help"}
-        pattern = "None of them helps: with the best, candidate 1, after 12 288 steps the agent returns .* without a prior .*; "
+        pattern = (
+            r"None of them helps: with the best, candidate 1, after 12 288 steps the agent returns .* without a prior .*\. "
+        )
         assert re.fullmatch(pattern + advice, choice.verdict)
 
     def test_a_candidate_whose_training_fails_is_named_and_the_others_go_on(self, candidates, tmp_path):
@@ -305,8 +307,8 @@ class TestArguments:
             ({"jobs": 0}, "jobs must be at least 1, got 0"),
             (
                 {"budget_steps": 9},
-                "must be at least 24576, 4096 steps for each of the 6 runs of 1 candidate, whose clone holds 6 episodes of 200 "
-                "steps, got 9",
+                "must be at least 24576, 4096 steps for each of the 6 runs of 1 candidate, in which cloning takes 6 episodes of "
+                "200 steps, got 9",
             ),
         ],
     )
