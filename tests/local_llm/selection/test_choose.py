@@ -307,8 +307,8 @@ class TestArguments:
             ({"jobs": 0}, "jobs must be at least 1, got 0"),
             (
                 {"budget_steps": 9},
-                "must be at least 24576, 4096 steps for each of the 6 runs of 1 candidate, in which cloning takes 6 episodes of "
-                "200 steps, got 9",
+                "must be at least 24576, 4096 steps for each of the 6 runs of 1 candidate, in which cloning takes 6 episodes "
+                "of 200 steps, got 9",
             ),
         ],
     )
