@@ -1,9 +1,9 @@
-"""Which teacher the audition of ppo_camel.py appoints, and how often: a shipped candidate, a random prior, a bad one.
+"""Which teacher the audition of ppo_camel.py chooses, and how often: a shipped candidate, a random prior, a bad one.
 
     python benchmarks/auditions.py --seeds 20
 
-A line an environment and kind of prior: how many of the seeds appointed each candidate, and the mean share of --clone-steps
-that the auditions took. Nothing is trained.
+Each line is an environment and a kind of prior: in how many seeds each candidate was chosen, and the mean share of
+--clone-steps that the auditions took. Nothing is trained.
 """
 
 import sys

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# The full comparisons of both papers, those that decide most first. Stop it as you like and start it again: what is in a
-# folder's curves.csv is not run again, what was cut goes on.
+# The full comparisons of both papers, the most decisive first. You may stop it at any time and start it again: it continues
+# interrupted runs, and does not repeat what is in a folder's curves.csv.
 #
 #   bash benchmarks/evidence.sh              # one run a core
-#   bash benchmarks/evidence.sh --jobs 1     # what is given here goes to every comparison
+#   bash benchmarks/evidence.sh --jobs 1     # arguments here go to every comparison
 #
 # CAMEL's lengths are those of its runs of 1 000 000 steps times 0.3 (learning starts at 7 500 instead of 25 000) or times 0.1.
-# The folders camel, camel-1m, taught and those that begin with ultra are of earlier scripts; comparison.json names the commit.
+# Earlier scripts made the folders camel, camel-1m, taught and ultra*; comparison.json names the commit.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export OMP_NUM_THREADS=1
@@ -19,34 +19,34 @@ compare() { # FOLDER ARGUMENTS...
 mujoco=(Hopper-v4 Walker2d-v4 Ant-v4)
 paper=(--script td3_camel.py --env-ids "${mujoco[@]}" --total-timesteps 300000 --learning-starts 7500 --no-cuda
     --expert-models "benchmarks/experts/{env_id}.pt")
-# ULTRA as published: a table, its rewards as they are, nothing imitated.
+# ULTRA as published: a table, its rewards as they are, no imitation.
 ultra=(--script ppo_ultra.py --total-timesteps 500000 --no-cuda --guidance table --shaping paper --imitation-coef 0)
 
-# PPO that begins as its prior, PPO alone; then the other environments with shipped candidates; then useless priors. Minutes a run.
-# Four are small: they get 300 000 steps instead of 1 000 000.
+# PPO warm-started from its prior, and PPO alone; then the other environments with shipped candidates; then useless priors. A run
+# takes minutes. Four environments are small: they get 300 000 steps instead of 1 000 000.
 compare ppo-camel --env-ids "${mujoco[@]}" --arms none auto --seeds 1-5
 short=(InvertedPendulum-v4 Pendulum-v1 MountainCarContinuous-v0 LunarLanderContinuous-v3)
 compare ppo-camel-short --env-ids "${short[@]}" --total-timesteps 300000 --arms none auto --seeds 1-5
 compare ppo-camel --env-ids "${mujoco[@]}" BipedalWalker-v3 HalfCheetah-v4 Humanoid-v4 --arms none auto --seeds 1-5
-# On Humanoid-v4 every audition takes a bad prior: full torque forward, which falls later than doing nothing.
+# On Humanoid-v4 every audition chooses a bad prior: full torque forward, which falls later than doing nothing.
 compare ppo-camel-bad --env-ids Humanoid-v4 --total-timesteps 300000 --arms none bad --seeds 1-5
 compare ppo-camel-short --env-ids "${short[@]}" --total-timesteps 300000 --arms none auto random bad --seeds 1-5
-# Does the audition choose well? Whom it appoints; then each candidate alone, whatever it returns.
+# Does the audition choose well? What it chooses; then an agent cloned from each candidate, whatever it returns.
 python benchmarks/auditions.py --seeds 10
 compare ppo-camel-candidates --script benchmarks/ppo_camel_ablations.py --env-ids HalfCheetah-v4 BipedalWalker-v3 Walker2d-v4 \
     --total-timesteps 300000 --seeds 1-3 --arms "none=--change nothing --prior none" \
     "policy-1=--change audition --prior {env_id} --candidate 1" "policy-2=--change audition --prior {env_id} --candidate 2" \
     "policy-3=--change audition --prior {env_id} --candidate 3" "policy-4=--change audition --prior {env_id} --candidate 4" \
     "policy-5=--change audition --prior {env_id} --candidate 5"
-# What each part of it does, and each setting that a copy has of its own.
+# Ablations: each part of ppo_camel.py, and each setting that only a clone has.
 compare ppo-camel-ablations --script benchmarks/ppo_camel_ablations.py --env-ids Hopper-v4 Walker2d-v4 --total-timesteps 300000 \
     --prior shipped --seeds 1-3 --arms "nothing=--change nothing" "critic=--change critic" "audition=--change audition" \
     "frozen=--change frozen" "pull=--change pull" "clone-2500=--change nothing --clone-steps 2500" \
     "clone-5000=--change nothing --clone-steps 5000" \
     "clone-10000=--change nothing --clone-steps 10000" "gamma-0.99=--change nothing --clone-gamma 0.99" \
     "minibatches-32=--change nothing --clone-minibatches 32" "no-warmup=--change nothing --warmup-steps 0"
-# Is it what the prior does, or that the agent begins as a copy of something? As a copy of a prior that does nothing; then what of it
-# helps on HalfCheetah-v4.
+# Is the prior the cause, or any warm start? The control is an agent cloned from a prior that does nothing; then which part of
+# that control helps on HalfCheetah-v4.
 nothing="--change audition --prior benchmarks/bad_priors/zero.py"
 control=(--script benchmarks/ppo_camel_ablations.py --env-ids HalfCheetah-v4 Ant-v4 Walker2d-v4 Hopper-v4 BipedalWalker-v3
     Humanoid-v4 --seeds 1-3 --arms "nothing-prior=$nothing")
@@ -57,7 +57,7 @@ compare ppo-camel-control-parts --script benchmarks/ppo_camel_ablations.py --env
     "no-warmup=$nothing --warmup-steps 0"
 # The compiled update; ppo-camel-before is the same command at commit fbbba62.
 compare ppo-camel-compiled --env-ids Hopper-v4 Walker2d-v4 Ant-v4 --total-timesteps 300000 --arms none auto --seeds 1-3
-# Stable-Baselines3's PPO, begun as a prior and not; its TD3 in the mask; everybody after ten minutes on one core.
+# Stable-Baselines3's PPO with and without the warm start; its TD3 in the mask; all learners after ten minutes on one core.
 python benchmarks/sb3_learners.py --output benchmarks/results/sb3-ppo.csv --arms ppo begin-as --total-timesteps 300000
 python benchmarks/sb3_learners.py --output benchmarks/results/sb3-td3.csv --arms td3 td3-executed td3-chosen --env-ids Hopper-v4 \
     --total-timesteps 100000
@@ -65,11 +65,11 @@ for name in sb3-ppo sb3-td3; do
     python cleanrl_scripts/compare.py --from-csv "benchmarks/results/$name.csv" --output "benchmarks/comparisons/$name"
 done
 python benchmarks/speed/ten_minutes.py
-# PPO alone with a copy's own settings.
+# PPO alone with a clone's settings.
 compare ppo-quiet --script benchmarks/ppo_camel_ablations.py --env-ids HalfCheetah-v4 Ant-v4 "${mujoco[@]::2}" BipedalWalker-v3 \
     Humanoid-v4 --seeds 1-5 --arms "ppo-quiet=--change quiet --prior none"
-# Agents that are stuck, led on by code: who is stuck; then the code, played and imitated, and what it is compared with; what each
-# part of it does; RICE, which begins episodes in critical states.
+# Stuck agents, guided by code: which agents are stuck; then the code, played and imitated, with its controls; ablations of it;
+# RICE, which begins episodes in critical states.
 grids=(llmwrappers/{KeyCorridor,DoorKey,LockedRoom,MultiRoom,ObstructedMaze}-v0)
 compare stuck-alone --script ppo_ultra.py --env-ids "${grids[@]}" llmwrappers/HopperBeyond-v0 --no-cuda --total-timesteps 1000000 --seeds 1-3 \
     --arms "none=--arm none --agent none" "rnd=--arm rnd --agent none --critical-states everywhere"
@@ -81,24 +81,24 @@ corridor=(--env-ids llmwrappers/KeyCorridor-v0 --no-cuda --total-timesteps 10000
 compare stuck-parts --script ppo_ultra.py "${corridor[@]}" \
     --arms a "played=--arm a --imitation-coef 0" "imitated=--arm a --control-probability 0.99" ra
 compare stuck-rice --script benchmarks/rice.py "${corridor[@]}" --arms "rice=--statemask-timesteps 50000"
-# The tables of agents that are not stuck, imitated.
+# Imitation of tables, for agents that are not stuck.
 compare ultra-imitated --script ppo_ultra.py --env-ids Hopper-v4 Walker2d-v4 --total-timesteps 500000 --no-cuda \
     --guidance table --arms none a --seeds 1-3
-# CAMEL: TD3, the paper; then more seeds; then what the paper compares with. The experts are agents that the paper's form had
-# at its end, for TD3 alone has hardly one to offer after 300 000 steps.
+# CAMEL: TD3, the paper's form; then more seeds; then the paper's comparisons. The experts are final agents of the paper's form,
+# because TD3 alone has hardly a good one after 300 000 steps.
 compare paper "${paper[@]}" --arms td3 paper --seeds 1-3
-# ULTRA: PPO goes on, with the LLM's actions and rewards, with those of random states.
+# ULTRA: PPO alone, PPO with the LLM's actions and rewards, PPO with the same at random states.
 compare ultra "${ultra[@]}" --env-ids "${mujoco[@]}" ALE/Pong-v5 --arms none ra random --seeds 1-3
 compare paper "${paper[@]}" --arms td3 paper --seeds 1-5
 compare paper "${paper[@]}" --arms td3 paper paper-random paper-expert --seeds 1-5
-# ULTRA: the other arms, the LLM's code, every entry speaking to the end; the weight of the rewards.
+# ULTRA: the other arms, the LLM's code, no entry disabled; the weight of the rewards.
 compare ultra "${ultra[@]}" --env-ids "${mujoco[@]}" ALE/Pong-v5 \
     --arms none ra random a r rnd statemask "code=--arm ra --guidance code" "ra-always=--arm ra --control-probability 0" --seeds 1-3
 compare ultra-alpha "${ultra[@]}" --env-ids Hopper-v4 \
     --arms none "alpha-0.01=--arm ra --alpha 0.01" "alpha-0.1=--arm ra --alpha 0.1" "alpha-0.5=--arm ra --alpha 0.5" --seeds 1-3
 # Is TD3 CleanRL's TD3? Its defaults at full length.
 compare paper-1m --script td3_camel.py --env-ids Hopper-v4 --total-timesteps 1000000 --arms td3 paper --seeds 1-3 --no-cuda
-# CAMEL's ablations, each against the published setting; two priors are bad: full torque, and the LLM's reversed.
+# CAMEL's ablations, each against the published setting; two priors are bad: full torque, and the LLM's with its sign reversed.
 for prior in Hopper-v4/policy-5.py Walker2d-v4/policy-3.py; do # the shipped defaults
     { sed "s/^def policy(/def controller(/" "llmwrappers/priors/shipped/$prior"
       printf '\n\ndef policy(obs):\n    return -controller(obs)\n'; } > "benchmarks/comparisons/flipped-${prior%/*}.py"

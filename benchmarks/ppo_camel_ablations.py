@@ -2,15 +2,14 @@
 
     python benchmarks/ppo_camel_ablations.py --change critic --env-id Hopper-v4
 
-audition: there is none; the one candidate teaches, whatever it returns (--prior must name one, as shipped does)
-critic: the clone fits the actor alone
-frozen: the normaliser of observations goes on learning
-pull: the policy is held near the copy by a Kullback-Leibler divergence, less and less until 200 000 steps
-quiet: PPO alone (--prior none) with a copy's own settings: its deviation, discount factor, minibatches and warm-up
-nothing: ppo_camel.py as it is, to compare with
+audition: no audition; the one candidate teaches, whatever it returns (--prior must name one, as shipped does)
+critic: behaviour cloning trains the actor alone
+frozen: the observation normaliser is updated after cloning, too
+pull: a Kullback-Leibler divergence keeps the policy near the clone; its weight falls to 0 until step 200 000
+quiet: PPO alone (--prior none) with a clone's settings: its exploration noise, discount factor, minibatches and warm-up
+nothing: ppo_camel.py unchanged, the baseline
 
-What PPO alone has instead of a copy's own settings, ppo_camel.py takes itself: --clone-gamma 0.99, --clone-minibatches 32,
---warmup-steps 0.
+ppo_camel.py itself takes PPO's settings instead of a clone's: --clone-gamma 0.99, --clone-minibatches 32, --warmup-steps 0.
 """
 
 import copy
@@ -88,7 +87,7 @@ def with_pull() -> None:
         if agent.is_copy and agent.steps < PULL_UNTIL:
             with torch.no_grad():
                 means = agent.copied(observations)
-            # KL(copy || policy) of two Gaussians of the same deviation
+            # KL(clone || policy) of two Gaussians of the same deviation
             divergence = 0.5 * ((agent(observations)[0] - means) / agent.log_std.exp()).square().sum(dim=1).mean()
             total = total + PULL * (1 - agent.steps / PULL_UNTIL) * divergence
         return total, *parts
@@ -148,7 +147,7 @@ def main() -> None:
     PARTS[part]()
     if "--change" in arguments:
         del arguments[(at := arguments.index("--change")) : at + 2]
-    if "--resume" not in arguments:  # what is changed may change in the course of a run, and would be compiled again
+    if "--resume" not in arguments:  # a change may come in the course of a run, and would need another compilation
         arguments = ["--compile", "off", *arguments]
     ppo_camel.main(arguments)
 

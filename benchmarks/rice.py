@@ -1,10 +1,10 @@
-"""RICE (arXiv 2405.03064) on ppo_ultra.py, to compare with: episodes begin in critical states, and novelty is rewarded.
+"""RICE (arXiv 2405.03064) on ppo_ultra.py, a baseline: episodes begin in critical states, and novelty is rewarded.
 
     python benchmarks/rice.py --env-id llmwrappers/KeyCorridor-v0
 
-With probability 1/2 an episode begins where, in an episode of the stuck agent, that agent's action matters most, as a mask
-network says; else where the environment begins. The way there is the agent's own, played again from the same seed: it counts
-as part of the episode, and not as steps of training. All arguments of ppo_ultra.py but --arm and --critical-states.
+With probability 1/2 an episode begins where the stuck agent's action matters most, in one of its episodes, as a mask network
+says; else where the environment begins. To get there, the stuck agent's actions are replayed from the same seed: they count
+as part of the episode, but not as training steps. All arguments of ppo_ultra.py but --arm and --critical-states.
 """
 
 import copy

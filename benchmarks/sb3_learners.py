@@ -1,4 +1,4 @@
-"""Stable-Baselines3's learners with a prior and without: PPO begun as it, TD3 and SAC in the mask, return of the agent alone.
+"""Stable-Baselines3's learners with and without a prior: PPO with a warm start, TD3 and SAC in the mask; the agent alone.
 
     python benchmarks/sb3_learners.py --output benchmarks/results/sb3-ppo.csv --arms ppo begin-as --total-timesteps 300000
     python benchmarks/sb3_learners.py --output benchmarks/results/sb3-td3.csv --arms td3 td3-chosen td3-executed
@@ -6,8 +6,8 @@
 
 Arms: ppo (in a VecNormalize, other settings the library's), begin-as (llmwrappers.sb3.begin_as with all shipped candidates,
 gamma 0.995, batches of 128), td3 and sac (networks 64-64, other settings the library's), td3-chosen (in the mask, the buffer
-keeps the agent's action), td3-executed (ExecutedActionReplayBuffer), each with -clip for the other mapping. The mask is gone
-after a fifth of the steps. The agent is evaluated on the bare environment, 5 episodes. Runs in the file are not run again.
+stores the agent's action), td3-executed (ExecutedActionReplayBuffer), each with -clip for the other mapping. The mask has
+faded after a fifth of the steps. The agent is evaluated without it, 5 episodes. Runs that are in the file are not repeated.
 """
 
 import csv
@@ -39,19 +39,19 @@ class Args:
     output: Path
     """the CSV file of curves, which grows"""
     arms: tuple[str, ...]
-    """what is compared, the baseline first"""
+    """the arms, the baseline first"""
     env_ids: tuple[str, ...] = ("Walker2d-v4", "Hopper-v4", "Ant-v4")
     """the environments"""
     seeds: tuple[int, ...] = (1, 2, 3, 4, 5)
     """the seeds"""
     total_timesteps: int = 60_000
-    """steps of a run, those of audition and copy included"""
+    """steps of a run, including audition and cloning"""
     eval_every: int = 20_000
     """steps between evaluations"""
     jobs: int = 1
     """runs at a time"""
     one: tuple[str, ...] = ()
-    """trains one in this process: environment, arm, seed"""
+    """trains one run in this process: environment, arm, seed"""
 
 
 def make_model(env_id: str, arm: str, seed: int, total_timesteps: int) -> Any:

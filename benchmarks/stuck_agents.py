@@ -1,11 +1,11 @@
-"""Agents before and after an LLM led them on: what they return on grids that nobody has seen, and a film strip of them.
+"""Agents before and after fine-tuning with an LLM's guidance: their returns on unseen grids, and a film strip of them.
 
     python benchmarks/stuck_agents.py --env-id llmwrappers/KeyCorridor-v0 \
         --agents stuck=llmwrappers/critical_states/shipped/llmwrappers-KeyCorridor-v0/agent.pt "led on=runs/.../agent.pt" \
         --output docs/pictures/key-corridor.png
 
-An agent.pt plays alone, and samples its actions on Discrete spaces, as in the evaluations of ppo_ultra.py, whose seeds are
-others. A critical.py plays alone, too; random actions are played where it has none.
+An agent.pt plays alone. On Discrete spaces it samples its actions, as in the evaluations of ppo_ultra.py, but with other
+seeds. A critical.py plays alone, too; if it has no action, a random one is played.
 """
 
 import argparse

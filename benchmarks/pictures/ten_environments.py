@@ -1,4 +1,4 @@
-"""The figure of the README: PPO alone, PPO that begins as its prior, and the prior itself, ten small panels.
+"""The figure of the README: PPO alone, PPO warm-started from its prior, and the prior alone, in ten small panels.
 
     python benchmarks/pictures/ten_environments.py
 
@@ -25,7 +25,7 @@ from llmwrappers import load_prior
 from llmwrappers.priors.measurement import measure
 
 COMPARISONS = Path(__file__).parents[1] / "comparisons"
-ARMS = {"none": ("PPO alone", COLORS[0]), "auto": ("PPO that begins as its prior", COLORS[2])}
+ARMS = {"none": ("PPO alone", COLORS[0]), "auto": ("PPO warm-started from its prior", COLORS[2])}
 
 
 @matplotlib.rc_context({**STYLE, "font.size": 8, "axes.titlesize": 9, "savefig.dpi": 150})
@@ -42,7 +42,7 @@ def main() -> None:
             axis.fill_between(curves.steps / 1000, low, high, color=color, alpha=0.15, linewidth=0)
         with gym.make(env_id) as env:
             prior = fmean(measure(env, load_prior(env_id), episodes=20, seed=0).returns)
-        axis.axhline(prior, color="#666666", linestyle=":", linewidth=1.2, label="the prior itself")
+        axis.axhline(prior, color="#666666", linestyle=":", linewidth=1.2, label="the prior alone")
         axis.set_title(env_id)
         axis.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
         axis.yaxis.set_major_locator(MaxNLocator(4))

@@ -1,11 +1,11 @@
-"""Who is where after ten minutes on one core: return of the agent alone over training time, compilation included.
+"""All learners after ten minutes on one core: return of the agent alone over training time, compilation included.
 
-    python benchmarks/speed/ten_minutes.py                         # two runs at a time; what is in the CSV is not run again
+    python benchmarks/speed/ten_minutes.py                         # two runs at a time; runs in the CSV are not repeated
     python benchmarks/speed/ten_minutes.py --report-only           # the table and the figure
 
 Each run is a process of one thread on a core of its own. Its clock is the processor time of the process and of the compilers it
-started: on a quiet machine, wall-clock time. It starts before the learner is made, runs through audition, cloning and
-compilation (nothing is cached), and stands while the agent is evaluated: every half minute, 5 episodes without exploration
+started: on a quiet machine, wall-clock time. It starts before the learner is made, runs during audition, cloning and
+compilation (nothing is cached), and stops while the agent is evaluated: every half minute, 5 episodes without exploration
 noise, seeded 10000 to 10004. A script of ours stops after its 1 000 000 steps; its last evaluation holds until the end.
 
 Hyperparameters are each library's defaults: those of ppo_camel.py and td3_camel.py, of Stable-Baselines3's PPO and SAC, of
