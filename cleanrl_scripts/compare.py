@@ -1,12 +1,12 @@
-# Compares the arms of a script: does the LLM help, and by how much? From one command to a figure with intervals.
+# Compares the arms of a script: one command trains all runs, and makes tables and figures with confidence intervals.
 #
 #   for every environment, arm and seed:
-#       finished or in curves.csv: skip;  started: resume;  else: start    processes of one thread, or tasks of a Ray cluster
-#   curves.csv <- the evaluations of all finished runs, of other people's CSVs, of runs in W&B
+#       finished or in curves.csv: skip;  interrupted: resume;  else: start   processes of one thread, or tasks of a Ray cluster
+#   curves.csv <- the evaluations of all finished runs, of imported CSVs, of runs in W&B
 #   table.md, curves.png, summary.png, index.html <- curves.csv       interquartile means, 95 % bootstrap intervals over seeds
 #
 #   python cleanrl_scripts/compare.py --env-ids Hopper-v4 Walker2d-v4 --arms none llm auto random bad --seeds 1-8 \
-#       --total-timesteps 300000 --eval-every 10000                   what it does not know itself goes to the script
+#       --total-timesteps 300000 --eval-every 10000                   arguments that it does not know go to the script
 #
 # Many machines: the same command with --ray auto on a Ray cluster (pip install 'llmwrappers[ray]'); --output must be on a disk
 # that all nodes share. In a Slurm job script one line (Ray 2.49 or newer) starts the cluster, compares, and stops the cluster:
@@ -38,17 +38,17 @@ class Args:
     env_ids: tuple[str, ...] = ()
     """the ids of the environments"""
     arms: tuple[str, ...] = ("none", "auto")
-    """what is compared, the baseline first. ppo_camel.py: none, llm, auto, random, bad; td3_camel.py: td3, paper,
-    paper-random, paper-expert (the best run of `td3`); other scripts: what they take as --arm; an arm of your own:
+    """the arms, the baseline first. ppo_camel.py: none, llm, auto, random, bad; td3_camel.py: td3, paper, paper-random,
+    paper-expert (the best run of `td3`); other scripts: the values of --arm. Your own arm is a name with flags:
     "wide=--prior shipped --radius 0.6"; {env_id} stands for the environment's id, {expert_model} for the expert's model"""
     seeds: str = "1-3"
-    """1-8, or 1,3,5, or 4"""
+    """seeds: 1-8, or 1,3,5, or 4"""
     total_timesteps: int = 1000000
     """total timesteps of each run"""
     script: str = "ppo_camel.py"
-    """a script of this folder, or a path: one that writes the same run folder. It receives every argument not listed here"""
+    """a script of this folder, or the path of one that writes the same run folder; it gets all arguments not listed here"""
     expert_models: str | None = None
-    """the expert's model.pt, with {env_id} in it, as in experts/{env_id}.pt, instead of the best run of `td3`"""
+    """path of the experts' model.pt, such as experts/{env_id}.pt, instead of the best run of `td3`"""
     output: str | None = None
     """the folder of the comparison (default: comparisons/SCRIPT-ENVIRONMENTS)"""
     jobs: int | None = None
@@ -58,11 +58,11 @@ class Args:
     threshold: float | None = None
     """the return of "steps to" (default: the mean final return of the baseline, in each environment)"""
     report_only: bool = False
-    """trains nothing: table, figures and page from the curves.csv in --output (default: benchmarks/comparisons/*)"""
+    """trains nothing; makes table, figures and page from the curves.csv in --output (default: benchmarks/comparisons/*)"""
     from_csv: tuple[str, ...] = ()
-    """curves to show beside: files with the columns step, episodic_return, seed and, if there are several, env_id, arm"""
+    """CSV files of curves to add: columns step, episodic_return, seed and, if there are several, env_id, arm"""
     from_wandb: tuple[str, ...] = ()
-    """tracked runs of the scripts to show beside: entity/project"""
+    """W&B projects (entity/project) with tracked runs of the scripts to add"""
     track: bool = False
     """if toggled, table and figures go to Weights and Biases (WANDB_MODE=offline needs no account)"""
     wandb_project_name: str = "llmwrappers"
@@ -72,7 +72,7 @@ class Args:
 
 
 def folders_of_curves(output: str | None) -> list[Path]:
-    """What --report-only shows."""
+    """The folders that --report-only shows."""
     committed = sorted(path.parent for path in (REPOSITORY / "benchmarks" / "comparisons").glob("*/curves.csv"))
     folders = [Path(output)] if output else committed
     if not folders:
@@ -83,14 +83,14 @@ def folders_of_curves(output: str | None) -> list[Path]:
 
 
 def read_curves(args: Args) -> list[Evaluation]:
-    """Other people's curves."""
+    """The imported curves."""
     external = [e for source in args.from_wandb for e in from_wandb(source)]
     env_ids = [*args.env_ids, *(e.env_id for e in external)]
     return external + [e for source in args.from_csv for e in from_csv(Path(source), env_ids)]
 
 
 def import_curves(args: Args) -> Path:
-    """Writes a folder of other people's curves alone."""
+    """Writes a folder of imported curves alone."""
     output = Path(args.output or f"comparisons/from-{Path([*args.from_csv, *args.from_wandb][0]).stem}")
     if (output / "comparison.json").exists():
         raise UserError(f"--output {output} holds a comparison: name its --env-ids, or another --output")
@@ -101,7 +101,7 @@ def import_curves(args: Args) -> Path:
 
 
 def compare(args: Args, extra: list[str]) -> tuple[Path, int]:
-    """Trains what is not there yet and adds its curves; the folder, and how many runs failed."""
+    """Trains the missing runs and adds their curves; returns the folder, and how many runs failed."""
     env_ids = list(dict.fromkeys(args.env_ids))
     as_given = ("script", "total_timesteps", "expert_models", "threshold", "from_csv", "from_wandb")
     asked = {name: getattr(args, name) for name in as_given}
@@ -117,7 +117,7 @@ def compare(args: Args, extra: list[str]) -> tuple[Path, int]:
     try:
         failures = train(todo, output, args.jobs, args.ray)
     except (KeyboardInterrupt, SystemExit):
-        print("stopped; the same command goes on from the last checkpoints", flush=True)
+        print("stopped; the same command continues from the last checkpoints", flush=True)
         raise
     with its_turn(output):
         finished = finished_runs(output)

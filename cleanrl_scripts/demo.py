@@ -1,10 +1,10 @@
-# The film of the README, made on your machine: random actions, what an LLM wrote, an agent after a minute of training.
+# Makes the film of the README: random actions, a policy that an LLM wrote, an agent after a minute of training.
 #
 #   python cleanrl_scripts/demo.py                                         # demo.gif, in a minute
 #   python cleanrl_scripts/demo.py --output docs/pictures/walker.gif --episodes 20    # the one of the README
 #
-# Side by side, each alone, and from the start again when its episode ends. Above a picture are the mean return of episodes
-# whose seeds neither training nor the choice of the prior has seen, and the distance so far.
+# They play side by side, each from the start again when its episode ends. Above each are its distance so far and its mean
+# return; these episodes have seeds that neither training nor the choice of the prior used.
 import subprocess
 import sys
 from collections.abc import Callable
@@ -33,17 +33,17 @@ class Args:
     output: Path = Path("demo.gif")
     """the film to write, a .gif or an .mp4"""
     total_timesteps: int = 200_000
-    """steps of training, of which 20 000 are those of the audition and of the copy"""
+    """steps of training, of which audition and cloning take 20 000"""
     run: str | None = None
-    """a run folder of ppo_camel.py on Walker2d-v4, instead of training one"""
+    """a run folder of ppo_camel.py on Walker2d-v4 to use instead of training"""
     episodes: int = 10
-    """of which the returns are means"""
+    """episodes of each mean return"""
     steps: int = 640
-    """of the film; 125 are a second of the simulation"""
+    """steps of the film; 125 are a second of the simulation"""
     every: int = 10
     """steps from one picture to the next"""
     side: int = 220
-    """of a picture, in pixels"""
+    """side length of a picture, in pixels"""
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -1,6 +1,6 @@
-# Shows a prior, or the agent of a run, at play: in a window where there is a display, else as a film.
+# Shows how a prior or the agent of a run plays: in a window if there is a display, else as a film.
 #
-#   python cleanrl_scripts/watch.py --env-id Walker2d-v4             # the shipped prior; random actions where there is none
+#   python cleanrl_scripts/watch.py --env-id Walker2d-v4             # the shipped prior; random actions if there is none
 #   python cleanrl_scripts/watch.py --env-id Pendulum-v1 --prior my_policy.py --output pendulum.gif
 #   python cleanrl_scripts/watch.py --run runs/Walker2d-v4__ppo_camel__auto__1__1795786501
 from dataclasses import dataclass
@@ -31,13 +31,13 @@ class Args:
     candidate: int | None = None
     """which of a shipped prior's candidates"""
     env_kwargs: str = "{}"
-    """what the environment is made with, a JSON object"""
+    """arguments of gym.make, as a JSON object"""
     seed: int = 0
     """seed of the first episode"""
     episodes: int = 1
-    """how many are played"""
+    """number of episodes"""
     output: str | None = None
-    """a film, NAME.mp4 or NAME.gif; without it a window, or ENVIRONMENT.mp4 where there is no display"""
+    """a film, NAME.mp4 or NAME.gif; without it a window, or ENVIRONMENT.mp4 if there is no display"""
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -67,7 +67,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def player(args: Args) -> tuple[gym.Env, PriorPolicy, str]:
-    """The environment, who plays in it, and the player's name."""
+    """The environment, the policy that plays in it, and the name of that policy."""
     if (args.run is None) == (args.env_id is None):
         raise UserError("give either --run, a run folder, or --env-id, an environment")
     if args.run and args.prior:
