@@ -1,1 +1,1 @@
-"""What every script needs and no algorithm is: arguments, run folder, logger, networks, replay, priors, evaluation."""
+"""What every script needs and no algorithm is: arguments, environments, run folder, logger, evaluation, films."""

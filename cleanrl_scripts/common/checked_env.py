@@ -1,4 +1,4 @@
-"""CheckedEnv: between an environment and a script, stops what would otherwise go on unseen."""
+"""CheckedEnv: wraps a script's environment, and ends the script on errors that would otherwise pass unseen."""
 
 import math
 from typing import Any
@@ -12,7 +12,7 @@ from llmwrappers.scalar_reward import scalar_reward
 
 
 class CheckedEnv(gym.Wrapper):
-    """Plays as the environment does; its rewards are floats, and what is no number ends the script, as a stop does.
+    """Makes rewards floats, and ends the script on NaN, on Inf, and when the script was told to stop.
 
     Raises:
         UserError: a reward that is a vector; NaN or Inf in a reward or an observation
@@ -37,7 +37,7 @@ class CheckedEnv(gym.Wrapper):
         except ValueError as error:
             raise UserError(f"--env-id {self.env_id}: {error}") from None
         self.check(observation, reward)
-        info.pop("episode", None)  # its own RecordEpisodeStatistics', beside which the script's raises
+        info.pop("episode", None)  # of the environment's own RecordEpisodeStatistics, with which the script's would raise
         return observation, reward, terminated, truncated, info
 
     def check(self, observation: Any, reward: float = 0.0) -> None:
@@ -60,7 +60,7 @@ def not_finite(observation: Any, name: str) -> str:
         "observation['lidar'][1]"
     """
     if isinstance(observation, np.ndarray):
-        # The sum of the squares is found ten times as fast as every entry is looked at.
+        # The sum of squares takes a tenth of the time of a test of every entry.
         if observation.dtype.kind != "f" or math.isfinite(np.vdot(observation, observation)):
             return ""
         where = np.argwhere(~np.isfinite(observation))

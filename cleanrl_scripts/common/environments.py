@@ -1,4 +1,4 @@
-"""Environments as the scripts train on them: made, recorded, their observations vectors or images."""
+"""Makes environments for the scripts: recorded if wanted, with observations that are vectors or images."""
 
 import warnings
 from pathlib import Path
@@ -25,7 +25,7 @@ from llmwrappers.making import (
 
 
 def make_env(args: RunArgs, video_dir: Path | None = None) -> gym.Env:
-    """The environment as it is, but for text: raw observations, native actions; with a folder for videos, recorded.
+    """The environment with raw observations, without text, and native actions; recorded, if there is a folder for videos.
 
     Raises:
         UserError: Gymnasium cannot make it, or cannot render it; or ``--env-kwargs`` is no JSON object
@@ -50,7 +50,7 @@ def make_env(args: RunArgs, video_dir: Path | None = None) -> gym.Env:
             env = gym.wrappers.RecordVideo(
                 env, str(video_dir), episode_trigger=lambda n: n % args.eval_episodes == 0, disable_logger=True
             )
-    except UserError:  # which says all of it
+    except UserError:  # its message is complete
         raise
     except Exception as error:
         option = f" --env-kwargs '{args.env_kwargs}'" if args.env_kwargs != "{}" else ""
@@ -112,7 +112,7 @@ def refuse_action_space(env_id: str, algorithm: str, space: gym.Space, discrete:
 
 
 def note_endless_episodes(env: gym.Env, env_id: str) -> None:
-    """Says how long an episode may be where the environment does not."""
+    """Prints how long an episode may be, if the environment has no limit."""
     if env.spec is not None and env.spec.max_episode_steps is None:
         print(
             f"note: {env_id} is registered without max_episode_steps; its episodes end after {MAX_EPISODE_STEPS} steps at the "

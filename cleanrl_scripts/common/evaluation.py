@@ -1,4 +1,4 @@
-"""evaluate: what a policy returns, over the same seeded episodes every time."""
+"""evaluate: the mean return of a policy over the same seeded episodes every time."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,14 +8,14 @@ import numpy as np
 
 
 def evaluate(env: gym.Env, act: Callable[[Any], Any], seed: int, episodes: int, video_name: str = "") -> float:
-    """Mean return of a policy, the environment's own: without what an LLM added to the rewards.
+    """Mean return of a policy, by the environment's own rewards: without an LLM's.
 
-    Says how many episodes were cut where the environment has no time limit.
+    In an environment without a time limit it prints how many episodes were cut.
 
     Args:
         act: observation -> action of ``env``
         seed: of the run; the episodes' seeds follow from it
-        video_name: how a recorded episode is called
+        video_name: the name of a recorded episode
     """
     if video_name and env.has_wrapper_attr("name_prefix"):
         env.set_wrapper_attr("name_prefix", video_name, force=False)
@@ -31,7 +31,7 @@ def evaluate(env: gym.Env, act: Callable[[Any], Any], seed: int, episodes: int, 
             done = terminated or truncated
         returns.append(episodic_return)
     if env.has_wrapper_attr("stop_recording") and env.get_wrapper_attr("recording"):
-        env.get_wrapper_attr("stop_recording")()  # else the next reset would, and the film be written by then
+        env.get_wrapper_attr("stop_recording")()  # else the next reset would stop it, which is too late for the film
     if bounded and (cut := env.get_wrapper_attr("cut_episodes") - cut_before):
         print(f"note: {cut} of {episodes} episodes of the evaluation were cut (--max-episode-steps)", flush=True)
     return float(np.mean(returns))

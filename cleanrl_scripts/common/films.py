@@ -27,7 +27,7 @@ def save_film(path: Path, frames: Sequence[np.ndarray], fps: float) -> None:
 
     every = math.ceil(fps / 25)
     pictures = [Image.fromarray(frame) for frame in frames[::every]]
-    # One palette for all, without dithering, so that what stands still costs nothing.
+    # One palette for all frames, without dithering, so that still parts of the picture cost nothing.
     palette = pictures[len(pictures) // 2].quantize(64, dither=Image.Dither.NONE)
     first, *rest = (picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures)
     first.save(path, save_all=True, append_images=rest, duration=round(1000 * every / fps), loop=0, optimize=True)

@@ -1,4 +1,4 @@
-"""Logger: metrics to a CSV file, TensorBoard and W&B; a progress bar, or a line now and then."""
+"""Logger: metrics to a CSV file, TensorBoard and W&B; a progress bar, or a line from time to time."""
 
 import csv
 import dataclasses
@@ -21,15 +21,15 @@ from llmwrappers.files import write_atomically
 
 
 class Logger:
-    """Writes every metric to metrics.csv and TensorBoard, and to W&B with --track; shows where the run is.
+    """Writes every metric to metrics.csv and TensorBoard, and to W&B with --track; shows the progress of the run.
 
-    A context: a run that is stopped in it says how to go on.
+    A context: if the run is stopped in it, it prints the command that continues the run.
 
     Args:
-        arm: what is compared with others; W&B groups by it
-        total_timesteps: where the progress ends
+        arm: the arm of a comparison; W&B groups by it
+        total_timesteps: the last step of the run
         hardware: what the run computes on
-        checkpoint: where an interrupted run goes on; with what ``state_dict`` gave
+        checkpoint: of an interrupted run; it holds what ``state_dict`` returned
     """
 
     def __init__(self, args: RunArgs, run_dir: Path, arm: str, total_timesteps: int, hardware: str, checkpoint: dict | None):
@@ -39,7 +39,7 @@ class Logger:
         if csv_bytes and (not path.exists() or path.stat().st_size < csv_bytes):
             raise UserError(f"{path} is shorter than the checkpoint beside it says")
         self.file = open(path, "a", newline="")  # noqa: SIM115
-        self.file.truncate(csv_bytes)  # what an interrupted run wrote after its last checkpoint will come again
+        self.file.truncate(csv_bytes)  # an interrupted run writes again what came after its last checkpoint
         self.csv = csv.writer(self.file, lineterminator="\n")
         if not csv_bytes:
             self.csv.writerow(["global_step", "metric", "value"])
@@ -47,7 +47,7 @@ class Logger:
         self.wandb = wandb_run(args, run_dir, arm) if args.track else None
         rows = "\n".join(f"|{name}|{value}|" for name, value in vars(args).items())
         self.tensorboard.add_text("hyperparameters", f"|param|value|\n|-|-|\n{rows}", self.global_step)
-        (run_dir / "summary.json").unlink(missing_ok=True)  # a finished run that is resumed goes back to its last checkpoint
+        (run_dir / "summary.json").unlink(missing_ok=True)  # a finished run that is resumed starts from its last checkpoint
 
         self.start_step, self.start_time, self.last_line = self.global_step, time.monotonic(), time.monotonic()
         self.seconds_before, self.total = before["seconds"], total_timesteps
@@ -65,14 +65,14 @@ class Logger:
             self.wandb.log({**values, **films}, step=global_step)
 
     def films(self, global_step: int) -> dict[str, list]:
-        """For W&B, what --capture-video recorded of an evaluation."""
+        """The film of an evaluation for W&B, if --capture-video recorded it."""
         import wandb
 
         paths = sorted((self.run_dir / "videos").glob(f"step-{global_step}-*.mp4"))
         return {"eval/video": [wandb.Video(str(path), path.stem, format="mp4") for path in paths]} if paths else {}
 
     def progress(self, global_step: int, last_return: float) -> None:
-        """Shows where the run is."""
+        """Shows the progress of the run."""
         self.global_step = global_step
         if not self.bar.disable:
             self.bar.set_postfix_str(f"return {last_return:.0f}", refresh=False)
@@ -90,7 +90,7 @@ class Logger:
 
     @property
     def seconds(self) -> float:
-        """How long the run has taken, with what it took before it was resumed."""
+        """How long the run has taken, the time before it was resumed included."""
         return self.seconds_before + time.monotonic() - self.start_time
 
     @property
@@ -98,7 +98,7 @@ class Logger:
         return max(self.global_step - self.start_step, 1) / max(time.monotonic() - self.start_time, 1e-9)
 
     def write_summary(self, global_step: int, values: dict, verdict: str = "") -> None:
-        """Writes summary.json, which says that the run has finished; a verdict in words goes to W&B and the last line."""
+        """Writes summary.json, the sign of a finished run; the verdict goes to W&B and into the last line."""
         summary = {"global_step": global_step, "seconds": round(self.seconds, 1), **values}
         write_atomically(self.run_dir / "summary.json", json.dumps(summary, indent=2))
         if self.wandb:
@@ -107,7 +107,7 @@ class Logger:
         self.print(f"return of the agent alone at the end: {values['eval/episodic_return']:.1f}{words}")
 
     def state_dict(self) -> dict:
-        """What a checkpoint keeps of it; the metrics so far are on the disk then."""
+        """The logger's state for a checkpoint; writes the metrics so far to the disk."""
         self.file.flush()
         os.fsync(self.file.fileno())
         return {"csv_bytes": self.file.tell(), "seconds": self.seconds, "global_step": self.global_step}

@@ -1,4 +1,4 @@
-"""The run folder: made with what one needs to repeat the run, read and written as checkpoints, left behind in one sentence."""
+"""The run folder: what one needs to repeat the run, its checkpoints, its files at the end; its errors are one sentence."""
 
 import contextlib
 import dataclasses
@@ -28,10 +28,10 @@ from llmwrappers.files import folder_name, write_atomically
 
 @contextlib.contextmanager
 def run_folder(args: RunArgs, arm: str, env: gym.Env, sha256: dict[str, str]) -> Iterator[Path]:
-    """Makes the run folder, or opens that of ``--resume``; a disk that fails meanwhile is one sentence.
+    """Makes the run folder, or opens that of ``--resume``; an error of the disk during the run becomes one sentence.
 
     Args:
-        arm: what is compared with others, a part of the folder's name
+        arm: the arm of a comparison, a part of the folder's name
         env: the environment of the run, whose spec is kept
         sha256: the hashes of the files that the run reads, by the argument that names each
     """
@@ -62,7 +62,7 @@ def write_description(run_dir: Path, description: dict) -> None:
 
 
 def keep_total(args: RunArgs, run_dir: Path) -> None:
-    """Puts the steps of a resumed run into its args.json, if they are more now; with those of before, and the command."""
+    """Writes the steps of a resumed run into its args.json, if they are more now, with the former steps and the command."""
     description = json.loads((run_dir / "args.json").read_text())
     steps = {name: getattr(args, name) for name in ("total_timesteps", "pretrain_timesteps") if hasattr(args, name)}
     before = {name: description["args"].get(name) for name in steps}
@@ -73,19 +73,19 @@ def keep_total(args: RunArgs, run_dir: Path) -> None:
 
 
 def how_to_resume(run_dir: Path) -> str:
-    """The command that goes on with a run folder, and from where."""
+    """The command that continues a run folder, and from where."""
     from_where = "goes on from its last checkpoint" if (run_dir / "checkpoint.pt").exists() else "starts it again"
     return f"{program()} --resume {shlex.quote(str(run_dir))} {from_where}"
 
 
 def save_checkpoint(run_dir: Path, state: dict) -> None:
-    """Replaces the checkpoint, if all of it can be written."""
+    """Replaces the checkpoint as a whole, or leaves the old one."""
     save_torch(run_dir / "checkpoint.pt", state)
 
 
 @contextlib.contextmanager
 def checkpoint_of(run_dir: Path, device: torch.device | str = "cpu") -> Iterator[dict | None]:
-    """The checkpoint, or None if there is none; whatever fails while it is taken over means that it is damaged."""
+    """The checkpoint, or None if there is none; any error in this context means that the checkpoint is damaged."""
     try:
         path = run_dir / "checkpoint.pt"
         yield torch.load(path, weights_only=True, map_location=device) if path.exists() else None
@@ -94,7 +94,7 @@ def checkpoint_of(run_dir: Path, device: torch.device | str = "cpu") -> Iterator
 
 
 def save_torch(path: Path, state: dict) -> None:
-    """torch.save that leaves at path what was there or all of the state."""
+    """torch.save that writes the whole state, or leaves the old file."""
     write_atomically(path, serialize(state))
 
 
@@ -110,14 +110,14 @@ def save_agent_file(
 
 
 def serialize(state: dict) -> memoryview:
-    """torch.save in memory, where it cannot fail for want of disk space."""
+    """torch.save into memory, where a full disk does not matter."""
     buffer = io.BytesIO()
     torch.save(state, buffer)
     return buffer.getbuffer()
 
 
 def describe(args: RunArgs, env: gym.Env, sha256: dict[str, str]) -> dict:
-    """What one needs to know to repeat a run."""
+    """What is needed to repeat a run."""
     versions: dict[str, str | None] = {"python": platform.python_version()}
     for package in ("llmwrappers", "numpy", "torch", "gymnasium", "mujoco", "ale-py"):
         try:
@@ -125,7 +125,7 @@ def describe(args: RunArgs, env: gym.Env, sha256: dict[str, str]) -> dict:
         except importlib.metadata.PackageNotFoundError:
             versions[package] = None
     commit = _git("rev-parse", "HEAD")
-    # A comparison that grows where it is committed changes nothing that a run depends on.
+    # A committed comparison may grow: no run depends on it.
     changed = _git("status", "--porcelain", "--untracked-files=no", "--", ":/", ":(top,exclude)benchmarks/comparisons")
     return {
         "args": dataclasses.asdict(args),
@@ -148,10 +148,10 @@ def _git(*command: str) -> str | None:
 
 
 def prepare_torch(deterministic: bool, threads: int | None = None) -> None:
-    """Settings of torch that every run has."""
+    """The settings of torch for every run."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(deterministic)
-    # It would fill every torch.empty with NaN, to find what reads memory that nobody has written.
+    # True would fill every torch.empty with NaN, to find reads of memory that was not written.
     torch.utils.deterministic.fill_uninitialized_memory = False  # pyright: ignore[reportAttributeAccessIssue]
     torch.set_flush_denormal(True)  # the moments of small gradients decay to denormals, on which Adam takes ten times as long
     if threads:

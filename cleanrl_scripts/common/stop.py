@@ -1,4 +1,4 @@
-"""How a script ends: by Ctrl-C and SIGTERM also where the code that they interrupt swallows exceptions; with one sentence."""
+"""How a script ends: on Ctrl-C and SIGTERM, even if the interrupted code swallows exceptions; on errors, with one sentence."""
 
 import contextlib
 import os
@@ -10,10 +10,10 @@ from llmwrappers.errors import UserError
 
 
 class Stop:
-    """Remembers the first SIGINT or SIGTERM, so that a loop can raise it again; a second of its kind ends the process at once.
+    """Remembers the first SIGINT or SIGTERM, so that a loop can raise it again; a second one ends the process at once.
 
-    The signal raises where it arrives, as Python's own handler does. That may be inside an environment, or a compiler, whose
-    ``except:`` drops it. ``check``, called after every step of an environment, raises it again.
+    The signal raises an exception where it arrives, as Python's own handler does. Inside an environment or a compiler an
+    ``except:`` may drop that exception. ``check``, called after every step of an environment, raises it again.
     """
 
     def __init__(self):
@@ -21,7 +21,7 @@ class Stop:
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
-        """Is the handler of both signals meanwhile; who runs a script in a process of their own gets theirs back."""
+        """Handles both signals in this context, then restores the handlers of whoever runs the script in its own process."""
         handlers = {number: signal.signal(number, self.receive) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
@@ -38,7 +38,7 @@ class Stop:
             self.check()
 
     def check(self) -> None:
-        """Raises what the signal raised, if one has come.
+        """Raises the signal's exception again, if a signal has come.
 
         Raises:
             KeyboardInterrupt: after SIGINT
