@@ -1,1 +1,1 @@
-"""What the learners are made of: networks, their updates, what they learn from."""
+"""The parts of the learners: networks, updates, buffers, and the priors of --prior."""

@@ -1,4 +1,4 @@
-"""ActorCritic: actor, critic and the statistics that normalise what they see; all that is saved as agent.pt."""
+"""ActorCritic: actor, critic and the normaliser of their observations; together they are saved as agent.pt."""
 
 import copy
 import math
@@ -18,10 +18,10 @@ from cleanrl_scripts.learning.running_mean_std import RunningMeanStd
 
 
 class ActorCritic:
-    """CleanRL's PPO agent: two 64-64 tanh networks behind a normaliser, for images one convolutional network for both.
+    """CleanRL's PPO agent: a normaliser, then two 64-64 tanh networks, or for images one convolutional network for both.
 
     Args:
-        hidden: widths of the hidden layers, not for images
+        hidden: widths of the hidden layers (no effect for images)
     """
 
     def __init__(
@@ -67,11 +67,11 @@ class ActorCritic:
         return self.actor(observations), self.critic(observations)[:, 0]
 
     def outputs(self, observations: np.ndarray) -> np.ndarray:
-        """The policy's outputs for a few observations; those that are vectors need no torch."""
+        """The policy's outputs for a few observations; for vectors in NumPy alone."""
         return self.numpy(observations)[0] if self.images else self.actor_numpy(observations)
 
     def values(self, observations: np.ndarray) -> np.ndarray:
-        """The values (batch,) of observations, of images so many at a time."""
+        """The values (batch,) of observations, images in parts."""
         if self.images:
             parts = np.array_split(observations, -(-len(observations) // 256))
             return np.concatenate([self.numpy(part)[1] for part in parts])
@@ -86,7 +86,7 @@ class ActorCritic:
         return outputs.cpu().numpy(), values.cpu().numpy()
 
     def normalized(self, observation: np.ndarray, update: bool = False) -> np.ndarray:
-        """An observation as the networks see it; images, which they divide by 255, as they are."""
+        """An observation as the networks see it; an image stays as it is, because the network divides it by 255."""
         if self.images:
             return observation
         observation = observation.ravel()
@@ -96,11 +96,11 @@ class ActorCritic:
         return np.minimum(np.maximum(z, -10.0), 10.0).astype(np.float32)
 
     def freeze(self) -> None:
-        """Has the normaliser of observations learn no more."""
+        """Stops the updates of the observation normaliser."""
         self.is_frozen = True
 
     def sample(self, observations: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Actions drawn at normalised observations."""
+        """Sampled actions at normalised observations."""
         return self.policy.sample(self.outputs(observations), self.log_std_numpy(), rng)
 
     def act(self, observation: np.ndarray, rng: np.random.Generator | None = None):

@@ -32,7 +32,7 @@ class Adam:
         self.count, self.learning_rate = torch.zeros((), device=device), torch.tensor(learning_rate, device=device)
 
     def step(self, loss: Tensor, max_grad_norm: float = math.inf) -> None:
-        """Takes one step."""
+        """Takes one gradient step."""
         # The fused kernel takes memory as it lies, and the gradient of a plain sum is one number that stands for all.
         gradients = [gradient.contiguous() for gradient in torch.autograd.grad(loss, self.parameters)]
         with torch.no_grad():
@@ -51,7 +51,7 @@ class Adam:
                 )  # fmt: skip
 
     def descent(self, loss: Callable[..., tuple[Tensor, ...]], max_grad_norm: float = math.inf) -> Callable[..., list[Tensor]]:
-        """Returns the function that takes one step down the first of what ``loss(*batch)`` returns, and returns the others."""
+        """Returns a function that takes one gradient step on the first output of ``loss(*batch)`` and returns the others."""
 
         def descend(*batch: Tensor) -> list[Tensor]:
             total, *parts = loss(*batch)

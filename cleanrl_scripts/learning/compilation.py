@@ -1,4 +1,4 @@
-"""compiled: a script's update as one compiled function, where that works and pays."""
+"""compiled: a script's update as one compiled function, if that works and saves time."""
 
 import importlib
 import os
@@ -12,14 +12,14 @@ import torch
 from cleanrl_scripts.common.arguments import RunArgs
 
 PAYS_FROM_STEPS = 300_000
-"""A shorter run does not win back the time of a first compilation, half a minute for each function."""
+"""A shorter run does not regain the time of a first compilation, half a minute for each function."""
 
 
 def compiled(update: Callable, args: RunArgs, device: torch.device, images: bool = False) -> tuple[Callable, str]:
-    """Returns an update, compiled or as it is, and in words what it runs on; what it computes is the same either way.
+    """Returns an update, compiled or not, and what it runs on, in words; both forms compute the same.
 
-    ``--compile auto`` compiles it on a CPU where a C++ compiler and torch's tracing of gradients are found, for runs long
-    enough, not for images.
+    ``--compile auto`` compiles it on a CPU, if there is a C++ compiler and torch can trace gradients, in runs that are long
+    enough, and not for images.
     """
     threads = torch.get_num_threads()
     hardware = str(device) if device.type != "cpu" else f"cpu, {threads} thread{'s' * (threads > 1)}"
@@ -31,7 +31,7 @@ def compiled(update: Callable, args: RunArgs, device: torch.device, images: bool
     if not any(shutil.which(name) for name in (os.environ.get("CXX"), "g++", "clang++") if name):
         return _as_it_is(update, "no C++ compiler was found (g++, clang++)"), hardware
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "llmwrappers" / "torchinductor"
-    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache))  # torch's own lies in /tmp
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache))  # torch's default is in /tmp
     with warnings.catch_warnings(action="ignore"):  # of torch about torch
         importlib.import_module("torch._inductor.compile_fx")
     torch._dynamo.config.trace_autograd_ops = True  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,4 +1,4 @@
-"""Gaussian and Categorical: a policy's distribution over a Box or a Discrete space; drawn in NumPy, learned from in torch."""
+"""Gaussian and Categorical: a policy's distribution over a Box or a Discrete space; samples in NumPy, losses in torch."""
 
 import math
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 class Gaussian:
-    """A normal distribution over a Box, its mean the actor's output; actions are clipped only as the environment gets them."""
+    """A normal distribution over a Box; its mean is the actor's output. Only the environment gets clipped actions."""
 
     def __init__(self, space: Box):
         self.space, self.size, self.shape, self.dtype = space, math.prod(space.shape), (math.prod(space.shape),), np.float32
@@ -33,7 +33,7 @@ class Gaussian:
 
 
 class Categorical:
-    """A distribution over a Discrete space, its logits the actor's output."""
+    """A distribution over a Discrete space; its logits are the actor's output."""
 
     def __init__(self, space: Discrete):
         self.space, self.size, self.shape, self.dtype = space, int(space.n), (), np.int64
@@ -63,5 +63,5 @@ def distribution(space: Box | Discrete) -> Gaussian | Categorical:
 
 
 def approx_kl(log_ratios: Tensor) -> Tensor:
-    """An estimate of KL(old policy, policy) without bias, and of little variance (http://joschu.net/blog/kl-approx.html)."""
+    """An unbiased estimate of KL(old policy, policy) with low variance (http://joschu.net/blog/kl-approx.html)."""
     return (log_ratios.exp() - 1 - log_ratios).mean()

@@ -34,7 +34,7 @@ def gae(
 
 
 def standardized(values: Tensor, counted: Tensor) -> Tensor:
-    """Values less the mean and over the deviation of those that count; as they are where fewer than two do.
+    """(values - mean) / deviation, by the mean and deviation of the counted ones; unchanged if fewer than two count.
 
     Example:
         >>> standardized(torch.tensor([1.0, 3.0, 100.0]), torch.tensor([True, True, False]))[:2].tolist()

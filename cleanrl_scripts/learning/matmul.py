@@ -7,7 +7,7 @@ def choose_matmul(precision: str = "float32") -> str:
     """Picks the fastest products of the wanted precision on this CPU and says which.
 
     torch's bf16 switch sends float32 products to oneDNN, twice as fast as MKL on some processors. Without bf16 matrix units
-    they stay in float32 there; with them they do not. Which it is here is measured.
+    the products stay in float32 there, with such units they do not. This measures which is the case.
     """
     if not hasattr(torch.backends.mkldnn, "matmul"):  # before torch 2.9
         return "float32 products"

@@ -1,4 +1,4 @@
-"""The scripts' networks, plain torch.nn; how they begin, and how they act in NumPy.
+"""The scripts' networks in plain torch.nn, their initialisation, and the same networks in NumPy for acting.
 
 To add layer norm, write ``layers += [nn.Linear(i, o), nn.LayerNorm(o), activation()]`` in ``mlp``. Any other layer works, too.
 """
@@ -72,7 +72,7 @@ def layers_of(network: nn.Module) -> list[Layer] | None:
 
 
 def in_numpy(network: nn.Module) -> Callable[[np.ndarray], np.ndarray]:
-    """Returns the same network for a few inputs, on the same memory: torch's overhead is most of the time of acting.
+    """Returns the same network in NumPy, on the same memory: for a few inputs most of the time is torch's overhead.
 
     Example:
         >>> network = mlp([3, 4, 2])
@@ -108,7 +108,7 @@ class ConvNet(nn.Module):
                 if isinstance(layer, nn.Conv2d | nn.Linear):
                     nn.init.orthogonal_(layer.weight, math.sqrt(2))
                     nn.init.zeros_(layer.bias)  # pyright: ignore[reportArgumentType]
-            # A policy that begins near uniform, and values of the usual size.
+            # The first policy is near uniform, and values have the usual size.
             last: nn.Linear = self.body[-1]  # pyright: ignore[reportAssignmentType]
             nn.init.orthogonal_(last.weight[:-1], 0.01)  # pyright: ignore[reportArgumentType]
             nn.init.orthogonal_(last.weight[-1:], 1.0)  # pyright: ignore[reportArgumentType]

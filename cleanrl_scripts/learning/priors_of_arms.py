@@ -52,7 +52,7 @@ class PriorSource:
 
     @property
     def name(self) -> str:
-        """What it is called: its kind, or after its file or folder."""
+        """Its name: that of its file or folder, or its kind."""
         if self.kind == "expert" or not self.path:
             return self.kind
         path = Path(self.path)
@@ -65,11 +65,11 @@ class PriorArgs(CommonArgs):
     prior: str = "shipped"
     """shipped (env_id's) | none | random | a shipped prior's name | FILE.py | trusted:FILE.py | FOLDER | expert:MODEL.pt"""
     candidate: int | None = None
-    """which of a shipped prior's candidates (its default one if not given)"""
+    """which of a shipped prior's candidates (if not given: its default)"""
     prior_of_another_env: bool = False
-    """if toggled, what was written for another environment may be the prior"""
+    """if toggled, a prior that was written for another environment is allowed"""
     prior_input: str | None = None
-    """what the prior is handed, if not the observation: ram (Atari's), simulator (MuJoCo's qpos and qvel), or a key of info"""
+    """what the prior reads instead of the observation: ram (Atari's), simulator (MuJoCo's qpos and qvel), or a key of info"""
     radius: float = 0.3
     """half-width of the interval around the prior's action, as a fraction of half the action range, in (0, 2]"""
 
@@ -80,7 +80,7 @@ class PriorArgs(CommonArgs):
 
 
 FIRST_STEPS = 200
-"""In these a prior that the user named is tried before anything is trained."""
+"""Before training, a prior that the user named is tried for so many steps."""
 PRIOR_RANGES = {"in (0, 2]": ("radius",)}
 
 
@@ -90,7 +90,7 @@ def arm_name(args: PriorArgs) -> str:
 
 
 def check_prior(args: PriorArgs) -> None:
-    """Puts the environment's id for "shipped", and refuses arguments of the prior that do not go together."""
+    """Replaces "shipped" with the environment's id, and refuses arguments of the prior that do not fit together."""
     if args.prior == "shipped":
         if args.env_id not in shipped_priors() and args.candidate is None:
             raise UserError(
@@ -110,10 +110,10 @@ def load_priors(args: PriorArgs, env: gym.Env) -> dict[str, PriorPolicy]:
     """The policies that --prior stands for, by name: one, or with ``auto`` all candidates; none for ``none``.
 
     Args:
-        env: its observations and actions are what the policies take and give, raw and native
+        env: the policies read its raw observations and return its native actions
 
     Raises:
-        UserError: there is no such prior, or not for this environment
+        UserError: there is no such prior, or it does not fit this environment
     """
     observations, space = env.observation_space, env.action_space
     source = args.prior_source
@@ -139,7 +139,7 @@ def load_priors(args: PriorArgs, env: gym.Env) -> dict[str, PriorPolicy]:
 
 
 def require_no_fault(args: PriorArgs, faults: dict[str, str]) -> None:
-    """Refuses a prior that the user named, by the first fault that it made; those of ``auto`` only leave the audition."""
+    """Refuses a prior that the user named, with its first fault; with ``auto`` such a prior only leaves the audition."""
     for name, fault in faults.items():
         if fault and args.prior_source.kind != "auto":
             raise UserError(
@@ -149,7 +149,7 @@ def require_no_fault(args: PriorArgs, faults: dict[str, str]) -> None:
 
 
 def prior_files(args: PriorArgs) -> dict[str, str]:
-    """The hash of the file, or of the files of the folder, that the prior is read from, if it is the user's own."""
+    """The hash of the file or folder of the prior, if it is the user's own."""
     if not args.prior_source.path:
         return {}
     path = Path(args.prior_source.path)
@@ -171,9 +171,9 @@ def random_prior(observation_space: gym.Space, action_space: gym.Space, seed: in
 
 
 def expert_prior(path: str, env_id: str, observation_space: gym.Space, action_space: gym.Space) -> PriorPolicy:
-    """CAMEL's expert mask: the final agent of a run, on the same environment in any version of it.
+    """CAMEL's expert mask: the final agent of a run on the same environment, in any version of it.
 
-    It is td3_camel.py's model.pt, or the agent.pt of a PPO script.
+    The agent is the model.pt of td3_camel.py, or the agent.pt of a PPO script.
     """
     try:
         saved = torch.load(path, map_location="cpu", weights_only=True)
@@ -195,7 +195,7 @@ def expert_prior(path: str, env_id: str, observation_space: gym.Space, action_sp
 def _from_agent(saved: dict, observation_space: gym.Space, action_space: gym.Space) -> tuple[list[int], PriorPolicy]:
     sizes = saved["agent"]["sizes"]
     agent = ActorCritic(observation_space, action_space, np.random.default_rng(), torch.device("cpu"), sizes[1:-1])
-    if (sizes[0], sizes[-1]) == (agent.sizes[0], agent.sizes[-1]):  # else it is refused with both numbers
+    if (sizes[0], sizes[-1]) == (agent.sizes[0], agent.sizes[-1]):  # else the caller refuses it with both numbers
         agent.load_state_dict(saved["agent"])
     # On a Discrete space a prior answers with the set of the actions that it allows.
     return sizes, lambda observation: agent.act(observation) if agent.policy.shape else {int(agent.act(observation))}
