@@ -1,4 +1,4 @@
-"""evaluate_agent: what an actor-critic returns, by its most probable actions and by samples, and with an LLM's actions."""
+"""evaluate_agent: the return of an actor-critic with its most probable actions, with samples, and with an LLM's actions."""
 
 from typing import Any
 
@@ -14,14 +14,14 @@ from llmwrappers.critical_states.guidance import GuidanceCounts
 def evaluate_agent(
     agent: ActorCritic, env: gym.Env, guided_env: gym.Env | None, args: RunArgs, video_name: str
 ) -> dict[str, float]:
-    """The agent's mean returns, the headline first.
+    """The agent's mean returns, the main one first.
 
-    On a Box the headline is that of the most probable actions: a Gaussian's noise is there to explore with. On a Discrete space
-    it is that of samples: chance may lead on where the most probable action, again and again, leads nowhere.
+    On a Box the main one is that of the most probable actions: a Gaussian's noise is for exploration. On a Discrete space it
+    is that of samples: a sampled action may go on where the most probable action repeats without effect.
 
     Args:
         guided_env: the environment with the LLM's actions, if there are any
-        video_name: how a recorded episode is called
+        video_name: the name of a recorded episode
     """
     samples = np.random.default_rng((args.seed, 2))
     ways: dict[str, Any] = {"deterministic": agent.act, "sampled": lambda observation: agent.act(observation, samples)}
@@ -31,7 +31,7 @@ def evaluate_agent(
         f"eval/{other}_return": evaluate(env, ways[other], args.seed, args.eval_episodes),
     }
     if guided_env:
-        guided_env.set_wrapper_attr("counts", GuidanceCounts(), force=False)  # code that was given up speaks again
+        guided_env.set_wrapper_attr("counts", GuidanceCounts(), force=False)  # code that was given up is called again
         values["eval/guided_return"] = evaluate(guided_env, ways[headline], args.seed, args.eval_episodes)
     return values
 

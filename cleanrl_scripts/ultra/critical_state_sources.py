@@ -1,4 +1,4 @@
-"""The agent that is fine-tuned and the critical states that guide it: which files they are, how they are read and checked."""
+"""The agent to fine-tune and the critical states that guide it: finds, reads and checks their files."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,33 +23,33 @@ from llmwrappers.priors import TRUSTED
 
 @dataclass
 class SourceArgs(CommonArgs):
-    # The sub-optimal agent
+    # The agent
     pretrain_timesteps: int = 0
-    """if not 0: trains a plain agent, a new one unless --agent names one, for so many steps, saves it with its trajectories,
-    and ends"""
+    """if not 0: trains an agent with PPO alone for so many steps (a new one, or the one that --agent names), saves it and its
+    episodes, and ends"""
     agent: str = "shipped"
-    """the agent to fine-tune: shipped (env_id's), the agent.pt of a run, or none: starts from scratch"""
+    """the agent to fine-tune: shipped (env_id's), the agent.pt of a run, or none (a new agent)"""
 
     trajectory_episodes: int = 10
-    """episodes of the final agent to save beside it, acting as it does while it learns"""
+    """episodes of the final agent, with its exploration noise, to save beside it"""
 
-    # The LLM's part
+    # The guidance
     arm: Literal["none", "a", "r", "ra", "random", "rnd", "statemask"] = "a"
-    """none: PPO goes on; a: the LLM's actions; r: its rewards; ra: both; random: the control, of code other actions in the same
-    states, of a table both at random states; rnd: a novelty bonus at the LLM's states; statemask: that bonus at the states that
-    a learned mask network calls critical"""
+    """none: PPO alone; a: the LLM's actions; r: its rewards; ra: both; random: the control (for code, other actions in the same
+    states; for a table, the same at random states); rnd: a novelty bonus at the LLM's states; statemask: that bonus at the
+    states that a learned mask network calls critical"""
     guidance: Literal["code", "table"] = "code"
-    """which of a folder's two: the function that the LLM wrote (critical.py), or its table (table.json; the paper's form)"""
+    """which form of the guidance: code (critical.py), or a table (table.json, the paper's form)"""
     critical_states: str = "shipped"
-    """shipped (env_id's), or a folder, .json or .py that local_llm.find_critical_states wrote, or trusted:FILE.py, code of your
-    own that plays with your rights, or a shipped name; for the arm rnd also everywhere: a bonus in every state"""
+    """shipped (env_id's), a shipped name, a folder, .json or .py that local_llm.find_critical_states wrote, or trusted:FILE.py,
+    code of your own that runs with your rights; for --arm rnd also everywhere (a bonus in every state)"""
     patience_steps: int = 20_000
-    """steps of an environment after which critical states that never occurred are an error"""
+    """the run ends with an error if no critical state occurs in so many steps of an environment"""
     statemask_timesteps: int = 50_000
-    """steps for which --arm statemask trains its mask network first"""
+    """steps in which --arm statemask first trains its mask network"""
     fidelity_episodes: int = 0
-    """if not 0: plays the agent for so many episodes with random actions at the critical states, and at as many random ones,
-    prints what each costs, and ends"""
+    """if not 0: for so many episodes, plays the agent with random actions in the critical states, and in as many random
+    states, prints the loss of return of each, and ends"""
 
 
 SOURCE_RANGES = {
@@ -67,7 +67,7 @@ def shipped(file: str) -> list[str]:
 
 
 def check_sources(args: SourceArgs) -> None:
-    """Refuses what is not shipped and what does not go together; a pretraining starts from scratch, without guidance."""
+    """Refuses what is not shipped and what does not fit together; pretraining starts with a new agent, without guidance."""
     if args.pretrain_timesteps and args.fidelity_episodes:
         raise UserError(
             f"--fidelity-episodes {args.fidelity_episodes} plays an agent that has been trained, and trains none; give it "
@@ -79,7 +79,7 @@ def check_sources(args: SourceArgs) -> None:
     if args.agent == "shipped" and not (table_folder(args) / "agent.pt").is_file():
         raise UserError(
             f"no agent is shipped for --env-id {args.env_id} (shipped: {', '.join(shipped('agent.pt'))}). Train one with "
-            "--pretrain-timesteps 300000 and give --agent RUN_DIR/agent.pt, or begin from scratch with --agent none"
+            "--pretrain-timesteps 300000 and give --agent RUN_DIR/agent.pt, or start with a new one: --agent none"
         )
     needed = args.arm != "none" or args.fidelity_episodes
     file = FILES[args.guidance]
@@ -96,7 +96,7 @@ def check_sources(args: SourceArgs) -> None:
 
 
 def table_folder(args: SourceArgs) -> Path:
-    """Where the table of the environment is shipped, its agent and that agent's trajectories."""
+    """The shipped folder of the environment: table, agent and the agent's episodes."""
     return SHIPPED / folder_name(args.env_id)
 
 
@@ -124,7 +124,7 @@ def guidance_source(args: SourceArgs) -> Path | str:
 
 
 def source_files(args: SourceArgs) -> dict[str, str]:
-    """The hashes of the files that a run depends on, so that a resumed one notices if they have changed."""
+    """The hashes of the files that a run depends on; a resumed run refuses files that have changed."""
     paths = {"agent": agent_path(args), "trajectories": None if args.pretrain_timesteps else trajectories_path(args)}
     if args.arm != "none" and not args.pretrain_timesteps:
         paths["critical_states"] = Path(str(guidance_source(args)).removeprefix(TRUSTED))
@@ -133,7 +133,7 @@ def source_files(args: SourceArgs) -> dict[str, str]:
 
 
 def load_agent(args: SourceArgs, agent: ActorCritic) -> None:
-    """Takes over the agent.pt that --agent names, if any.
+    """Loads the agent.pt that --agent names, if any.
 
     Raises:
         UserError: no such file, damaged, of an older version, of another environment or of another architecture
@@ -160,17 +160,17 @@ def load_agent(args: SourceArgs, agent: ActorCritic) -> None:
 
 
 def matched_info(env: gym.Env) -> str | None:
-    """What critical states are matched with: an agent on pixels has the objects that they show, in its info."""
+    """The key of info that critical states are matched with, for an agent on pixels; None for the observation."""
     return "objects" if len(env.observation_space.shape or ()) == 3 else None
 
 
 def load_critical_states(
     args: SourceArgs, env: gym.Env, agent: ActorCritic, rng: np.random.Generator, learner: Callable[..., Any]
 ) -> Guidance | None:
-    """What names the critical states in this arm; None in the arm `none`.
+    """The guidance of this arm; None in the arm `none`.
 
     Args:
-        learner: (args, envs, agent, rng) -> what trains the mask network of --arm statemask
+        learner: (args, envs, agent, rng) -> the learner that trains the mask network of --arm statemask
     """
     if args.arm == "none" and not args.fidelity_episodes:
         return None

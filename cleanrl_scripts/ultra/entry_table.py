@@ -1,4 +1,4 @@
-"""What became of each entry of the LLM's table, or of each return of its code: told after each rollout, and in a table."""
+"""Records the advantages of each entry after each rollout, and writes what each entry was worth into a table."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -14,10 +14,10 @@ from llmwrappers.critical_states.guidance import Guidance
 def record_rollout(
     worth: EntryWorth, entries: np.ndarray, overridden: np.ndarray, advantages: np.ndarray, dones: np.ndarray
 ) -> None:
-    """Records, of each episode in a rollout, the mean advantage of the steps in which an entry was played, and was withheld.
+    """Records, for each episode of a rollout, the mean advantage of the steps in which an entry was played, and was withheld.
 
-    The steps of an episode are no independent witnesses: one in which an agent walks in a circle to its end would outvote a
-    hundred in which the entry led on. Arrays of shape (steps, environments); ``entries`` is -1 where none matched.
+    The steps of an episode are not independent: one episode in which the agent walks in a circle to its end would otherwise
+    outweigh a hundred in which the entry helped. Arrays of shape (steps, environments); ``entries`` is -1 where none matched.
     """
     episodes = np.cumsum(dones, axis=0) - dones
     told = defaultdict(list)
@@ -28,13 +28,13 @@ def record_rollout(
 
 
 def disable(worth: EntryWorth, envs: Iterable[gym.Env | None]) -> None:
-    """Has environments do nothing more at the entries that cost return."""
+    """Disables the entries that cost return in all environments."""
     for env in filter(None, envs):
         env.set_wrapper_attr("disabled", worth.disabled, force=False)
 
 
 def entry_table(worth: EntryWorth, guidance: Guidance) -> list[dict]:
-    """What each entry was worth, with what the LLM said there, and in which of its episodes or lines that was."""
+    """What each entry was worth, with the LLM's action and reward, and the episode or the line that it comes from."""
     rows = worth.table()
     if isinstance(guidance, CriticalStates):
         notes = guidance.notes or ({},) * len(rows)

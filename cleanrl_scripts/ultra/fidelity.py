@@ -8,10 +8,10 @@ from llmwrappers.critical_states.guidance import Guidance
 
 
 def fidelity(env: gym.Env, agent: ActorCritic, guidance: Guidance, info_key: str | None, episodes: int, seed: int) -> str:
-    """What a random action costs at the critical states, and at as many random ones, as a table.
+    """The loss of return by random actions in the critical states, and in as many random states, as a table.
 
-    The three episodes of a seed begin alike; which steps are critical is seen on the way, and the random ones come with the
-    rate at which that seed's critical ones did. The interval is a 95 % bootstrap over seeds.
+    The three episodes of a seed begin in the same state. A seed's random states have the same rate as its critical states.
+    The interval is a 95 % bootstrap over seeds.
 
     Args:
         info_key: the key of the info that the guidance matches, if that is not the observation

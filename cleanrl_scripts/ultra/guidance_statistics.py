@@ -1,13 +1,13 @@
-"""GuidanceStatistics: what an LLM had in an episode."""
+"""GuidanceStatistics: the LLM's share of an episode."""
 
 import gymnasium as gym
 
 
 class GuidanceStatistics(gym.Wrapper):
-    """Puts into the info of an episode's last step how much of it was the LLM's.
+    """Writes info["guidance"] at the last step of an episode: the LLM's share of it.
 
-    Goes around the wrappers that guide, as info["guidance"]: the shares of steps in critical states and of overridden ones, the
-    LLM's part of the return, and its share of the sum of magnitudes. info["episode"] is the environment's own return.
+    It holds the share of critical steps, the share of overridden steps, the LLM's part of the return, and its share of the
+    sum of magnitudes. This wrapper goes around those that guide. info["episode"] is the environment's own return.
     """
 
     def reset(self, *, seed=None, options=None):

@@ -1,4 +1,4 @@
-"""random_states, placed: the critical states of a table, moved to other states of the episodes that it was made from."""
+"""random_states, placed: move a table to other states of the episodes that it was made from."""
 
 import numpy as np
 
@@ -18,14 +18,14 @@ def split(table: CriticalStates, trajectories: Trajectories) -> tuple[Trajectori
 
 
 def placed(table: CriticalStates, shown: Trajectories, held_out: Trajectories, order: np.ndarray) -> CriticalStates:
-    """The table at the first states in this order, with the table's hit rate."""
+    """The table, moved to the first states in this order, with the same hit rate."""
     held_out_states = matchable(held_out.observations)
     moved = table.moved_to(matchable(shown.observations[order[: len(table)]]))
     return moved.calibrated(held_out_states, max(table.hit_rate(held_out_states), 1 / len(held_out_states)))
 
 
 def matchable(observations: np.ndarray) -> np.ndarray:
-    """What tables are matched with: observations as vectors, of Pong's grids the objects in them."""
+    """The vectors that tables are matched with: the observations, or the objects in Pong's grids."""
     if observations.ndim < 4:
         return observations.reshape(len(observations), -1)
     return np.array([locate(now, before) for before, now in observations])

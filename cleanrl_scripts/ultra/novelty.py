@@ -12,7 +12,7 @@ from llmwrappers.critical_states.guidance import Guidance, GuidanceLookup, Guide
 
 
 class Novelty:
-    """Random network distillation (arXiv 1810.12894): how badly a fixed random network is predicted at a state."""
+    """Random network distillation (arXiv 1810.12894): the error of predicting a fixed random network at a state."""
 
     def __init__(self, agent: ActorCritic, rng: np.random.Generator):
         sizes = [*agent.observation_shape, 64, 64, 32]
@@ -32,7 +32,7 @@ class Novelty:
         return min(error / (2 * float(self.errors.mean) + 1e-8), 1.0)
 
     def update(self, learning_rate: float) -> None:
-        """Teaches the predictor the states seen since the last update."""
+        """Trains the predictor on the states since the last update."""
         self.optimizer.learning_rate.fill_(learning_rate)
         for inputs in torch.from_numpy(np.array(self.seen)).split(64) if self.seen else ():
             with torch.no_grad():
@@ -49,7 +49,7 @@ class Novelty:
 
 
 class NoveltyBonus(GuidedWrapper):
-    """Adds alpha times the novelty of the state acted in, where that state is critical."""
+    """Adds alpha times the novelty of the state acted in, if that state is critical."""
 
     def __init__(self, env: gym.Env, novelty: Novelty, guidance: Guidance, alpha: float, patience_steps: int):
         super().__init__(env)

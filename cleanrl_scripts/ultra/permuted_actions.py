@@ -9,10 +9,10 @@ from llmwrappers import CriticalFunction
 
 
 class PermutedActions(CriticalFunction):
-    """Is critical where the LLM's function is, and suggests another action than it does.
+    """Suggests another action than the LLM's function, in the same critical states.
 
-    On a Discrete space every action stands for another one, the same throughout; on a Box the action's entries change places
-    and are mirrored about the middle of their ranges.
+    On a Discrete space each action is replaced by another one, always the same one. On a Box the components of the action are
+    permuted and mirrored about the middle of their ranges.
     """
 
     def __init__(self, source: str, action_space: Any, is_trusted: bool, moved_to: np.ndarray):
@@ -25,11 +25,11 @@ class PermutedActions(CriticalFunction):
         space: Any = function.action_space
         size = int(space.n) if isinstance(space, Discrete) else int(np.prod(space.shape))
         order, moved_to = rng.permutation(size), np.empty(size, int)
-        moved_to[order] = np.roll(order, 1)  # one cycle through all of them: none stays where it was
+        moved_to[order] = np.roll(order, 1)  # one cycle through all of them: every one moves
         return cls(function.source, space, function.is_trusted, moved_to)
 
     def consult(self, observation: Any) -> tuple[int, tuple[Any, float] | None]:
-        """The entry that speaks, as the LLM's, and the action that stands for its action."""
+        """The entry of the LLM's function, and the action that replaces its action."""
         entry, advice = super().consult(observation)
         if advice is None:
             return entry, advice

@@ -17,7 +17,7 @@ AnyArgs = TypeVar("AnyArgs", bound=RunArgs)
 
 
 def with_pong_defaults(args: AnyArgs, argv: list[str] | None) -> AnyArgs:
-    """The arguments as they are, or for Pong those of argv on top of its defaults; ALE/Pong-v5 stands for its object state."""
+    """The arguments unchanged, or for Pong argv on top of its defaults; ALE/Pong-v5 becomes llmwrappers/PongObjects-v0."""
     if args.env_id != "ALE/Pong-v5" and not args.env_id.startswith("llmwrappers/Pong"):
         return args
     if args.env_id == "ALE/Pong-v5":

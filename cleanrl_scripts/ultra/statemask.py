@@ -15,10 +15,10 @@ from llmwrappers import CriticalStates, Trajectories
 
 
 class Blinded(gym.Wrapper):
-    """The mask network's task: by action 1 the agent acts at random.
+    """The mask network's task: its action 1 replaces the agent's action with a random one.
 
-    Blinding is paid for, so the mask network learns to do it wherever the return does not suffer; where it does not, the
-    agent's action matters.
+    Action 1 earns a bonus, so the mask network learns to take it wherever the return does not suffer. Where it does not take
+    it, the agent's action matters.
     """
 
     def __init__(self, env: gym.Env, agent: ActorCritic, rng: np.random.Generator, bonus: float):
@@ -40,7 +40,7 @@ class Blinded(gym.Wrapper):
 def importance(
     args: Any, env: gym.Env, agent: ActorCritic, reward: float, rng: np.random.Generator, learner: Callable[..., Any]
 ) -> Callable[[np.ndarray], np.ndarray]:
-    """What says of states how much the agent's action matters there: a mask network's logit of leaving the agent alone.
+    """A function of states: how much the agent's action matters there, as the mask network's logit of keeping that action.
 
     Args:
         args: a script's, with which its PPO trains for ``statemask_timesteps``
@@ -73,7 +73,7 @@ def statemask(
     rng: np.random.Generator,
     learner: Callable[..., Any],
 ) -> CriticalStates:
-    """As many states as the table has, where a mask network is least willing to blind the agent."""
+    """As many states as the table has: those where the mask network is surest to keep the agent's action."""
     shown, held_out = split(table, trajectories)
     matters = importance(args, env, agent, float(np.abs(trajectories.rewards).mean() or 1.0), rng, learner)
     return placed(table, shown, held_out, np.argsort(-matters(shown.observations), kind="stable"))

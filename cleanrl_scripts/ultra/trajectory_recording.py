@@ -8,7 +8,7 @@ from llmwrappers import Trajectories
 
 
 def record(env: gym.Env, env_id: str, agent: ActorCritic, episodes: int, seed: int) -> Trajectories:
-    """Episodes of the agent as it acts while it learns: its actions are samples. Closes the environment."""
+    """Episodes of the agent with sampled actions, as in training. Closes the environment."""
     steps, lengths, terminations, final_observations = [], [], [], []
     seeds = [seed + 20_000 + episode for episode in range(episodes)]
     for episode_seed in seeds:
