@@ -1,1 +1,1 @@
-"""The wrappers, one a file, and ``vector``, which reads their infos in vector environments."""
+"""The wrappers, one in each file, and ``vector``, which reads their infos in vector environments."""

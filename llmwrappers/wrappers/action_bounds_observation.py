@@ -13,15 +13,15 @@ class ActionBoundsObservation(gym.Wrapper, RecordConstructorArgs):
     """Appends the bounds of the next action to the observation, so that a learner unaware of masks sees a stationary problem.
 
     A Box observation of shape (n,) becomes ``concatenate([obs, action_low, action_high])``, or ``[obs, action_mask]`` on a
-    Discrete action space; a Dict observation gets them as further keys. Bounds are in native units and flattened.
+    Discrete action space; a Dict observation gets them as additional keys. Bounds are in native units and flattened.
 
-    It reads ``info``, so it belongs outside LLMActionMask (and outside EpsilonMaskSchedule).
+    It reads ``info``, so it must be outside LLMActionMask (and outside EpsilonMaskSchedule).
 
     Args:
         env: an environment whose info carries ``action_low`` and ``action_high``, or ``action_mask``
 
     Raises:
-        ValueError: no LLMActionMask below, or a Dict that has these keys already
+        ValueError: there is no LLMActionMask below, or the Dict has these keys already
         TypeError: an observation space that is neither a one-dimensional Box of floats nor a Dict
 
     Example:
@@ -54,7 +54,7 @@ class ActionBoundsObservation(gym.Wrapper, RecordConstructorArgs):
             self._bounds = {key: Box(low, high, dtype=native.dtype.type) for key in ("action_low", "action_high")}
         if isinstance(space, DictSpace):
             if taken := sorted(self._bounds.keys() & space.spaces.keys()):
-                raise ValueError(f"ActionBoundsObservation adds {taken}, which the observation has already, got {space}")
+                raise ValueError(f"ActionBoundsObservation adds {taken}, keys that the observation has already, got {space}")
             self.observation_space = DictSpace({**space.spaces, **self._bounds})
         else:
             assert isinstance(space, Box)

@@ -15,37 +15,37 @@ from llmwrappers.scalar_reward import scalar_reward
 class CriticalStateRewarder(GuidedWrapper, RecordConstructorArgs):
     """Adds the LLM's reward to the environment's in critical states.
 
-    Spaces stay as they are; ``info`` tells which part of the reward is the LLM's. With ``r_llm(s)`` in [-1, 1] in critical
-    states and 0 elsewhere::
+    Spaces do not change; ``info`` has the LLM's part of the reward. With ``r_llm(s)`` in [-1, 1] in critical states and 0
+    elsewhere::
 
-        paper:      reward + alpha r_llm(s)                                     (ULTRA-R; it can change which policy is best)
-        potential:  reward + gamma Phi(s') (not terminated) - Phi(s),  Phi = alpha r_llm      (Ng et al. 1999; it cannot)
+        paper:      reward + alpha r_llm(s)                                     (ULTRA-R; can change the optimal policy)
+        potential:  reward + gamma Phi(s') (not terminated) - Phi(s),  Phi = alpha r_llm      (Ng et al. 1999; cannot)
 
-    The potential form keeps the best policy only for a learner that discounts by the same ``gamma``.
+    The potential form keeps the optimal policy only if the learner discounts by the same ``gamma``.
 
     Info:
-        ``llm_reward``: float64, the part of the reward that came from the LLM, scaled, that of a wrapper below with it
-        ``critical``: bool (), the state acted in was critical, here or in a wrapper below with guidance of its own
-        ``critical_entry``: int64, the entry of the table that it matched, 0 of guidance that is no table; -1 for none;
-            that of an LLMActionOverride's table, if there is one in the stack
+        ``llm_reward``: float64, the LLM's part of the reward, scaled, including that of a wrapper below
+        ``critical``: bool (), whether the state acted in was critical, here or in a wrapper below with its own guidance
+        ``critical_entry``: int64, the entry of the table or of the code that the state matched, -1 for none; 0 for any other
+            callable. With an LLMActionOverride in the stack it is the entry of that wrapper
         All at reset and step; at reset 0, False and -1
 
     Args:
-        env: any environment whose observations, or whose infos, the critical states fit
+        env: any environment with observations, or infos, that the critical states fit
         critical_states: a name of a shipped table ("Hopper-v4"), a path to a table (.json), to code (.py) or to a folder
             with ``table.json``, or a callable such as CriticalStates: observation -> (action, reward) or None
-        alpha: the weight of the LLM's reward, >= 0; the paper has 0.5 for Pong and 0.1 for MuJoCo
+        alpha: the weight of the LLM's reward, >= 0; in the paper 0.5 for Pong and 0.1 for MuJoCo
         shaping: "paper" or "potential"
         gamma: the learner's discount factor, in [0, 1]; only "potential" uses it
-        info_key: the key of an array in every ``info`` that is looked up instead of the observation, if not None
-        patience_steps: how many first steps may pass without one critical state; 0 for any number
+        info_key: if not None, the key of an array in every ``info`` to look up instead of the observation
+        patience_steps: how many steps may pass at first without a critical state; 0 for any number
 
     Raises:
         ValueError: critical states that are not found or do not fit, ``alpha`` or ``gamma`` out of range, unknown
             ``shaping``, bad ``patience_steps``, a missing ``info_key``
-        PolicyRejected: code that could do more than compute
-        ValueError: by ``step``, a callable's reward outside [-1, 1]
-        NothingCritical: by ``step``, nothing was critical in the first ``patience_steps`` steps
+        PolicyRejected: code that does not run as a critical function
+        ValueError: by ``step``, if a callable's reward is outside [-1, 1]
+        NothingCritical: by ``step``, if no state was critical in the first ``patience_steps`` steps
 
     Example:
         >>> from llmwrappers import CriticalStates
@@ -80,7 +80,7 @@ class CriticalStateRewarder(GuidedWrapper, RecordConstructorArgs):
             raise ValueError(f"shaping must be 'paper' or 'potential', got {shaping!r}")
         if not 0 <= gamma <= 1:
             raise ValueError(f"gamma must lie in [0, 1], got {gamma!r}")
-        # What a spec can hold: JSON's types.
+        # A spec can only hold JSON's types.
         critical_states = os.fspath(critical_states) if isinstance(critical_states, os.PathLike) else critical_states
         alpha, gamma = float(alpha), float(gamma)
         self._lookup = GuidanceLookup(critical_states, env, info_key, patience_steps)
@@ -97,7 +97,7 @@ class CriticalStateRewarder(GuidedWrapper, RecordConstructorArgs):
         self.alpha, self.shaping, self.gamma = alpha, shaping, gamma
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
-        """Resets the environment and looks the first observation up."""
+        """Resets the environment and looks up the first observation."""
         observation, info = super().reset(seed=seed, options=options)
         none = {"llm_reward": np.float64(0.0), "critical": np.array(False), "critical_entry": np.int64(-1)}
         return observation, {**none, **info}
@@ -114,7 +114,7 @@ class CriticalStateRewarder(GuidedWrapper, RecordConstructorArgs):
         critical = advice is not None
         info = {**info, "llm_reward": np.float64(llm_reward + info.get("llm_reward", 0.0))}
         info["critical"] = np.array(critical or bool(info.get("critical", False)))
-        # What an override below did with its own entry would be put down to another table's.
+        # Else the effect of an override below would be credited to an entry of another table.
         if "action_overridden" not in info:
             info["critical_entry"] = np.int64(entry if critical else info.get("critical_entry", -1))
         return observation, scalar_reward(reward) + llm_reward, terminated, truncated, info

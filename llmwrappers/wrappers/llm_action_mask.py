@@ -25,50 +25,50 @@ from llmwrappers.priors.written_for import warn_of_changed_observations
 class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
     """Confines each action to an interval around the action of a prior policy, usually one that an LLM wrote.
 
-    Outside, a Box action space becomes ``Box(-1, 1)`` of the same shape and every ``info`` carries the interval of the
-    next action. A Discrete action space stays as it is and every ``info`` carries ``action_mask``.
+    Outside this wrapper a Box action space becomes ``Box(-1, 1)`` of the same shape, and every ``info`` has the interval of
+    the next action. A Discrete action space does not change, and every ``info`` has ``action_mask``.
 
     With ``center = clip(prior(obs))`` and ``low, high = clip(center +- radius (space.high - space.low) / 2)``::
 
         rescale:  a = (low + high) / 2 + x (high - low) / 2       x spans the current interval (CAMEL's mapping)
         clip:     a = clip(native(x), low, high)                  x means the same with and without the mask
 
-    The interval holds where the gate is open, with probability ``mask_epsilon``; elsewhere it is the whole space. The gate
-    is drawn at every step (CAMEL) or once an episode, from a stream of its own that ``reset(seed=...)`` seeds. The prior may
-    keep state, which lives for an episode: it is asked once for every observation, in order, also while the gate is closed,
-    but not as long as ``mask_epsilon`` has been 0 since the reset; ``prior_answer`` holds what it said.
+    The interval applies while the gate is open, with probability ``mask_epsilon``; else it is the whole space. The gate is
+    drawn at every step (CAMEL) or once per episode, from its own random stream, which ``reset(seed=...)`` seeds. The prior
+    may keep state for an episode: it is called once for every observation, in order, also while the gate is closed, but not
+    as long as ``mask_epsilon`` has been 0 since the reset. ``prior_answer`` holds its answer.
 
-    A prior that raises or returns a wrong shape, NaN or Inf has made a fault: the whole space is allowed for that step, the
-    fault is counted and the first one warned of. After 10 faults in a row the mask stays off, with a second warning.
+    A prior that raises, or returns a wrong shape, NaN or Inf, makes a fault: the whole space is allowed for that step, the
+    fault is counted, and the first one gives a warning. After 10 faults in a row the mask stays off, with a second warning.
 
-    On a Discrete space the prior returns an action, or those allowed, as a set or as a vector of n truth values. An action
-    outside them is replaced by ``allowed[(action - start) % len(allowed)]``; ``executed_action`` tells. An ``action_mask`` of
-    the environment's own, as Taxi has one, holds as before; a prior that leaves nothing of it does not mask.
+    On a Discrete space the prior returns an action, or the allowed ones as a set or as a vector of n truth values. Any other
+    action is replaced by ``allowed[(action - start) % len(allowed)]``, which ``executed_action`` shows. The environment's own
+    ``action_mask`` (Taxi has one) still applies; a prior that allows none of its actions does not mask.
 
     Info:
         ``action_low``, ``action_high``: reset and step, the space's dtype and shape, native units, interval of the next action
         ``action_mask``: reset and step, int8 (n,), the next actions that prior and environment allow (Discrete only)
-        ``mask_active``: reset and step, bool (), the prior shaped the interval of the next action
-        ``prior_faults``: reset and step, int64, faults of the prior so far
-        ``executed_action``: reset and step, the action that the environment received, native units; at reset NaN, or 0
+        ``mask_active``: reset and step, bool (), whether the mask applies to the next action
+        ``prior_faults``: reset and step, int64, number of faults of the prior so far
+        ``executed_action``: reset and step, the action that the environment received, native units; NaN or 0 at reset
 
     Args:
         env: a bounded Box or a Discrete action space; any observation
         prior: a shipped prior's name ("Ant-v4"), a path to a Python file, a callable, or a class (see ``load_prior``)
-        radius: half-width as a fraction of half the action range, in (0, 2]; 2 is the whole space around any centre
-        mask_epsilon: probability in [0, 1] that the mask applies; like ``radius`` an attribute that may be set at any step
+        radius: half-width of the interval as a fraction of half the action range, in (0, 2]; 2 always spans the whole space
+        mask_epsilon: probability in [0, 1] that the mask applies; you may set it and ``radius`` at any step, as attributes
         mapping: "rescale" or "clip"
         gate: "step" or "episode", how often the gate is drawn
         candidate: which of a shipped prior's candidates; its default candidate if None
-        prior_of_another_env: whether a prior may play that was written for another environment
-        prior_input: what the prior is handed, as it is (a copy): the observation if None; "ram", Atari's RAM, uint8 (128,);
-            "simulator", MuJoCo's ``qpos`` and ``qvel`` in one float64 array; or the key of an entry of every ``info``
+        prior_of_another_env: whether to allow a prior that was written for another environment
+        prior_input: what the prior is handed: the observation if None; "ram", Atari's RAM, uint8 (128,); "simulator",
+            MuJoCo's ``qpos`` and ``qvel`` in one float64 array; or the key of an entry of every ``info``
 
     Raises:
         gymnasium.error.InvalidBound: ``radius`` outside (0, 2]
         gymnasium.error.InvalidProbability: ``mask_epsilon`` outside [0, 1]
-        ValueError: an action space without finite bounds, a second mask, unknown ``mapping``, ``gate``, ``prior_input``, what
-            ``load_prior`` refuses; by ``step``, an action of another shape or with NaN, or outside a Discrete space
+        ValueError: an action space without finite bounds, a second mask, unknown ``mapping``, ``gate`` or ``prior_input``, or
+            what ``load_prior`` refuses; by ``step``, an action of another shape, with NaN, or outside a Discrete space
         TypeError: an action space that is neither Box nor Discrete
 
     Example:
@@ -110,7 +110,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
             raise ValueError(f"env has an LLMActionMask already, got {env}")
         require_prior_input(env, prior_input)
         warn_of_changed_observations(env, prior_input)
-        prior = os.fspath(prior) if isinstance(prior, os.PathLike) else prior  # what a spec can hold: JSON's types
+        prior = os.fspath(prior) if isinstance(prior, os.PathLike) else prior  # a spec can only hold JSON's types
         self.mask_epsilon, self.radius = mask_epsilon, radius
         mask_epsilon, radius = self.mask_epsilon, self.radius
         candidate = None if candidate is None else int(candidate)
@@ -140,7 +140,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
 
     @property
     def radius(self) -> float:
-        """Half-width of the intervals to come as a fraction of half the action range; set it, and the mask opens or narrows."""
+        """Half-width of the next intervals, as a fraction of half the action range; set it to widen or narrow the mask."""
         return self._radius
 
     @radius.setter
@@ -150,9 +150,9 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         self._radius = float(value)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
-        """Resets the environment, draws the episode's gate and publishes the bounds of the first action."""
+        """Resets the environment, draws the episode's gate and writes the bounds of the first action into the info."""
         observation, info = self.env.reset(seed=seed, options=options)
-        # A key that no info has is found here, however rarely the gate opens.
+        # Raises if no info has that key, even if the gate rarely opens.
         read_prior_input(self, self.prior_input, observation, info)
         info = {"executed_action": self._next.no_action.copy(), **info}
         self._begin_episode(seed)
@@ -160,30 +160,30 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         return observation, info
 
     def step(self, action):
-        """Maps the action into the current bounds, steps, and publishes the bounds of the next action."""
+        """Maps the action into the current bounds, steps, and writes the bounds of the next action into the info."""
         executed = self._next.confine(action)
         # Environments may write into the action they receive, and may return the same info dict again.
         executed_action = np.array(executed)
         observation, reward, terminated, truncated, info = self.env.step(executed)
-        # A wrapper below that replaced the action has written what the environment received: it wins.
+        # A wrapper below that replaced the action knows what the environment received: its entry wins.
         info = {"executed_action": executed_action, **info}
-        if self._is_over:  # and a wrapper below has begun another episode, as Gymnasium's Autoreset does
+        if self._is_over:  # a wrapper below began another episode, as Gymnasium's Autoreset does
             self._begin_episode()
         self._is_over = terminated or truncated
         self._mask_next_action(observation, info)
         return observation, reward, terminated, truncated, info
 
     def close(self):
-        """Closes the environment, and ends the prior's process, if it has one; warns of a mask that never applied."""
+        """Closes the environment and the prior's process, if there is one; warns if the mask never applied."""
         self._gate.warn_of_no_effect(self.prior_faults.total)
         if isinstance(self._prior, ContainedPolicy):
             self._prior.close()
         super().close()
 
     def bounds(self, observation) -> tuple[NDArray, NDArray]:
-        """Returns the native interval around the prior's action at what it is handed; override it for another rule.
+        """Returns the native interval around the prior's action; override it for another rule.
 
-        What another rule returns is clipped into the action space; a wrong shape, NaN or low > high is a fault.
+        The interval of another rule is clipped into the action space; a wrong shape, NaN or low > high is a fault.
 
         Example:
             >>> policies = [lambda obs: [0.5], lambda obs: [-0.25]]
@@ -200,13 +200,13 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         return self._next.around(self.prior_answer, self._radius)
 
     def allowed_actions(self, observation) -> NDArray[np.int8]:
-        """Returns the mask (n,) over a Discrete space of the actions that the prior allows at what it is handed."""
+        """Returns the mask (n,) over a Discrete space: the actions that the prior allows."""
         assert isinstance(self._next, DiscreteMask)
         self.prior_answer = self._prior(observation)
         return self._next.allowed(self.prior_answer)
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """Returns the boolean mask (n,) of the next action on a Discrete space, as sb3-contrib's MaskablePPO asks for it."""
+        """Returns the boolean mask (n,) of the next action on a Discrete space, in the form of sb3-contrib's MaskablePPO."""
         if isinstance(self._next, BoxMask):
             raise TypeError("action_masks() is for a Discrete space; on a Box read info['action_low'] and ['action_high']")
         return self._next.mask.astype(np.bool_)
@@ -221,7 +221,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
                 self.prior_faults.add(f"{type(error).__name__} in its reset: {error}", stacklevel=3)
 
     def _mask_next_action(self, observation, info: dict[str, Any]) -> None:
-        """Asks the prior, sets the bounds of the next action and writes them into its info."""
+        """Calls the prior, sets the bounds of the next action and writes them into its info."""
         mask, self.prior_answer = None, None
         is_open = self._gate.is_open(self._mask_epsilon)
         self._is_asked |= is_open or self._mask_epsilon > 0
@@ -237,7 +237,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         try:
             # A copy, because a prior may write into what it is given.
             mask = rule(observation.copy() if isinstance(observation, np.ndarray) else copy.deepcopy(observation))
-            # Another rule than the one above, whose intervals are right by construction.
+            # The intervals of the default rule are right by construction; those of another rule are checked.
             if isinstance(self._next, BoxMask) and type(self).bounds is not LLMActionMask.bounds:
                 mask = self._next.part_within(*mask)
         except Exception as error:

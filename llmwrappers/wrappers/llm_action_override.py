@@ -1,4 +1,4 @@
-"""LLMActionOverride: acts as the LLM suggested in critical states (ULTRA-A, arXiv 2505.20671)."""
+"""LLMActionOverride: plays the LLM's action in critical states (ULTRA-A, arXiv 2505.20671)."""
 
 import os
 from typing import Any
@@ -11,44 +11,45 @@ from gymnasium.utils import RecordConstructorArgs
 
 from llmwrappers.critical_states.guidance import Guidance, GuidanceLookup, GuidedWrapper
 
-# Keeps what is withheld out of the environment's random stream, which default_rng(seed) would be.
+# Mixed into the seed: default_rng(seed) alone would repeat the environment's own random stream.
 CONTROL_STREAM = 3
 
 
 class LLMActionOverride(GuidedWrapper, RecordConstructorArgs):
     """Acts as the LLM suggested in critical states, and as the agent chose elsewhere.
 
-    Spaces stay as they are; ``info`` tells which action the environment received. A learner must learn from that one, with
-    the probability that its own policy gives it, or it credits an action that was never taken::
+    Spaces do not change; ``info`` has the action that the environment received. A learner must learn from that action, with
+    its probability under the learner's own policy; else it credits an action that was never played::
 
         executed = LLM's action, if the state acted in is critical; the agent's action elsewhere     (ULTRA-A)
 
-    It belongs below an LLMActionMask, where actions are in native units. What an entry is worth shows where its action is
-    sometimes withheld (see EntryWorth); entries that are not worth it can be made ``disabled``.
+    It must be below an LLMActionMask, where actions are in native units. To measure what an entry is worth, its action is
+    sometimes withheld (see EntryWorth); entries that cost return can be ``disabled``.
 
     Info:
-        ``executed_action``: the action that the environment received; that of a wrapper below, if it wrote one
-        ``action_overridden``: bool (), the LLM's action replaced the agent's
-        ``llm_action``: what the LLM would do in the state acted in, played or not; what was executed where it has no say
-        ``critical``: bool (), the state acted in was critical, here or in a CriticalStateRewarder below
-        ``critical_entry``: int64, the entry of the table that it matched, 0 of guidance that is no table; -1 for none
-        All at reset and step; at reset the actions are NaN (on a Discrete space 0), the rest False and -1
+        ``executed_action``: the action that the environment received; if a wrapper below wrote one, that one
+        ``action_overridden``: bool (), whether the LLM's action replaced the agent's
+        ``llm_action``: the LLM's action in the state acted in, played or not; the executed action if the LLM has none
+        ``critical``: bool (), whether the state acted in was critical, here or in a CriticalStateRewarder below
+        ``critical_entry``: int64, the entry of the table or of the code that the state matched, -1 for none; 0 for any other
+            callable
+        All at reset and step; at reset the actions are NaN (0 on a Discrete space), the others False and -1
 
     Args:
-        env: a Box or a Discrete action space
+        env: an environment with a Box or a Discrete action space
         critical_states: a name of a shipped table ("Hopper-v4"), a path to a table (.json), to code (.py) or to a folder
             with ``table.json``, or a callable such as CriticalStates: observation -> (action, reward) or None
-        info_key: the key of an array in every ``info`` that is looked up instead of the observation, if not None
-        patience_steps: how many first steps may pass without one critical state; 0 for any number
-        control_probability: the probability, in [0, 1), that the agent's own action is played in a critical state all the same
+        info_key: if not None, the key of an array in every ``info`` to look up instead of the observation
+        patience_steps: how many steps may pass at first without a critical state; 0 for any number
+        control_probability: the probability, in [0, 1), that the agent's own action is played in a critical state anyway
 
     Raises:
         ValueError: critical states that are not found or do not fit, an LLMActionMask or another override below, bad
             ``patience_steps``, a missing ``info_key``
         InvalidProbability: ``control_probability`` outside [0, 1)
-        PolicyRejected: code that could do more than compute
+        PolicyRejected: code that does not run as a critical function
         TypeError: an action space that is neither Box nor Discrete
-        NothingCritical: by ``step``, nothing was critical in the first ``patience_steps`` steps
+        NothingCritical: by ``step``, if no state was critical in the first ``patience_steps`` steps
 
     Example:
         >>> from llmwrappers import CriticalStates
@@ -80,10 +81,12 @@ class LLMActionOverride(GuidedWrapper, RecordConstructorArgs):
         if env.has_wrapper_attr("native_action_space"):
             raise ValueError(f"LLMActionOverride belongs below LLMActionMask, where actions are in native units; got {env}")
         if env.has_wrapper_attr("control_probability"):
-            raise ValueError(f"env has an LLMActionOverride already, got {env}; it acts last, so this one would not be heard")
+            raise ValueError(
+                f"env has an LLMActionOverride already, got {env}; it is applied last, so this one would have no effect"
+            )
         if not 0 <= control_probability < 1:
             raise InvalidProbability(f"control_probability must lie in [0, 1), got {control_probability!r}")
-        # What a spec can hold: JSON's types.
+        # A spec can only hold JSON's types.
         critical_states = os.fspath(critical_states) if isinstance(critical_states, os.PathLike) else critical_states
         control_probability = float(control_probability)
         self._lookup = GuidanceLookup(critical_states, env, info_key, patience_steps)
@@ -99,7 +102,7 @@ class LLMActionOverride(GuidedWrapper, RecordConstructorArgs):
         self._control_rng = np.random.default_rng()
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
-        """Resets the environment and looks the first observation up."""
+        """Resets the environment and looks up the first observation."""
         if seed is not None:
             self._control_rng = np.random.default_rng((seed, CONTROL_STREAM))
         observation, info = super().reset(seed=seed, options=options)
@@ -109,7 +112,7 @@ class LLMActionOverride(GuidedWrapper, RecordConstructorArgs):
         return observation, info
 
     def step(self, action):
-        """Steps with the LLM's action in a critical state, unless it is withheld, and with the agent's elsewhere."""
+        """Steps with the LLM's action in a critical state, unless it is withheld; else with the agent's action."""
         advice, entry = self._lookup.count(), self._lookup.entry
         is_withheld = (
             advice is not None and self.control_probability > 0 and self._control_rng.random() < self.control_probability
@@ -123,7 +126,7 @@ class LLMActionOverride(GuidedWrapper, RecordConstructorArgs):
         info = {"executed_action": executed_action, **info}
         info["action_overridden"] = np.array(critical and not is_withheld)
         info["critical"] = np.array(critical or bool(info.get("critical", False)))
-        # Not that of another table, which a rewarder below may have: it would be judged by what this one did.
+        # A rewarder below may have another table: its entry would be judged by this wrapper's actions.
         info["critical_entry"], info["llm_action"] = np.int64(entry), llm_action
         self._lookup.look(observation, info)
         return observation, reward, terminated, truncated, info

@@ -7,24 +7,23 @@ from numpy.typing import NDArray
 
 
 def transition_info(infos: dict[str, Any], key: str) -> NDArray:
-    """Returns an info of the transition just made, for every environment of a vector.
+    """Returns an info of the last transition, for every environment of a vector.
 
-    Under SAME_STEP autoreset the last step's info of a finished episode moves to ``infos["final_info"]`` while the top level
-    holds the next episode's reset; this puts it back. Under NEXT_STEP, and where nothing finished, it is ``infos[key]``.
-    Rows of NEXT_STEP's dummy reset step hold what a reset holds (``executed_action``: NaN), or 0 where a reset has no such key:
-    skip them, they are no transitions. A dict, such as
-    RecordEpisodeStatistics' "episode", is not put together: read it from where it is.
+    Under SAME_STEP autoreset the info of an episode's last step moves to ``infos["final_info"]``, and the top level holds the
+    info of the next reset; this puts the former back. Under NEXT_STEP, and if no episode ended, it is ``infos[key]``. Rows of
+    NEXT_STEP's dummy reset step hold a reset's info (``executed_action``: NaN), or 0 if a reset has no such key: skip them,
+    they are no transitions. A dict, such as RecordEpisodeStatistics' "episode", is not merged: read it where it is.
 
     Args:
         infos: what ``VectorEnv.step`` returned
         key: a key of the info contract, such as ``"executed_action"``
 
     Returns:
-        array (num_envs, ...), a copy
+        a new array (num_envs, ...)
 
     Raises:
-        TypeError: ``key`` is that of a dict
-        KeyError: no environment reported ``key``, as when all are in NEXT_STEP's dummy reset step
+        TypeError: the info is a dict
+        KeyError: no environment reported ``key``, for example if all are in NEXT_STEP's dummy reset step
 
     Example:
         >>> infos = {"final_info": {"executed_action": np.array([[0.5]]), "_executed_action": np.array([True])}}

@@ -105,7 +105,7 @@ def test_nothing_is_shared_with_info_or_with_an_earlier_observation():
 def test_a_key_that_is_there_already_is_refused():
     env = LLMActionMask(gym.make("llmwrappers-tests/DictOneStep-v0"), lambda obs: np.zeros(1))
     env.observation_space = DictSpace({"action_low": Box(-1.0, 1.0, (1,))})
-    with pytest.raises(ValueError, match=r"adds \['action_low'\], which the observation has already"):
+    with pytest.raises(ValueError, match=r"adds \['action_low'\], keys that the observation has already"):
         ActionBoundsObservation(env)
 
 

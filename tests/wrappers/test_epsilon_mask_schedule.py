@@ -174,7 +174,7 @@ def make_pendulum():
 
 def test_a_schedule_that_begins_while_another_goes_on_is_taken_for_that_of_an_evaluation():
     trained, evaluated = stepped(make_pendulum(), 30), stepped(make_pendulum(), 3)
-    with pytest.warns(UserWarning, match=r"one had taken 30 when the other began. .* mask_epsilon=0.0\) and no schedule"):
+    with pytest.warns(UserWarning, match=r"one had counted 30 when the other began. .* mask_epsilon=0.0\) and no schedule"):
         trained.step(np.zeros(1, np.float32))
     trained.step(np.zeros(1, np.float32))  # it says it once
     evaluated.step(np.zeros(1, np.float32))
