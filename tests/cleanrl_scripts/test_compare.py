@@ -294,7 +294,7 @@ def test_stopping_stops_the_runs_and_the_same_command_goes_on(script, tmp_path):
         process.send_signal(number)
         printed, _ = process.communicate(timeout=30)
         assert process.returncode == code
-        assert "the same command goes on" in printed
+        assert "the same command continues" in printed
         wait_until(lambda: not processes_of(tmp_path / "out"), 10)
     assert [path.read_text().count("asked to stop") for path in tmp_path.glob("out/runs/A-v0/a/*/log.txt")] == [2, 2]
     run(*command)
@@ -469,7 +469,7 @@ TD3 = ["--env-ids", "A", "--script", "td3_camel.py"]
         ([*TD3, "--arms", "paper-expert"], "--arms paper-expert needs `td3` among the arms"),
         ([*TD3, "--arms", "paper-expert", "--expert-models", "no/{env_id}.pt"], "no/A.pt"),
         (["--env-ids", "A", "--seed", "3"], "--seed 3: compare.py sets it for every run; give --seeds"),
-        (["--env-ids", "A", "--resume", "runs/x"], "the same command goes on"),
+        (["--env-ids", "A", "--resume", "runs/x"], "the same command continues"),
         (["--env-ids", "A", "--prior", "x.py"], "--prior x.py: the arm none sets it, too"),
         (["--env-ids", "A", "--total-timesteps", "0"], "--total-timesteps must be at least 1, got 0"),
         (["--env-ids", "A", "--jobs", "0"], "--jobs must be at least 1, got 0"),
