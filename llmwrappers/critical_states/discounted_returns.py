@@ -1,19 +1,19 @@
-"""DiscountedReturns: the mean of returns of which old ones count less, and the interval of a difference of two such means."""
+"""DiscountedReturns: a mean in which old returns count less; difference: of two such means, with its interval."""
 
 import math
 from statistics import NormalDist
 
 
 class DiscountedReturns:
-    """Averages returns from something that changes while it learns: each new one counts 1, and less whenever one forgets.
+    """Averages returns of a learner that changes: each new return has the weight 1, which every ``forget`` reduces.
 
     With ``discount`` gamma, a return after which ``forget`` was called n times has the weight ``w_i = gamma^n``:
-    ``count = sum w_i``, ``mean = sum w_i x_i / count``, and ``variance`` is the unbiased one of these weights. Returns between
-    which nobody forgets count alike; who forgets before each has the weights of discounted UCB (Garivier and Moulines, arXiv
-    0805.3415). What was not tried for long becomes uncertain again.
+    ``count = sum w_i``, ``mean = sum w_i x_i / count``, and ``variance`` is the unbiased one of these weights. Returns
+    without a ``forget`` between them have the same weight; with one before each return the weights are those of discounted
+    UCB (Garivier and Moulines, arXiv 0805.3415). What was not tried for a long time becomes uncertain again.
 
     Args:
-        discount: in (0, 1]; 1 never forgets, 0.98 remembers what came since about the last 50 calls of ``forget``
+        discount: in (0, 1]; 1 never forgets, 0.98 remembers the time of about the last 50 calls of ``forget``
 
     Raises:
         ValueError: ``discount`` outside (0, 1], or a return that is not finite
@@ -38,13 +38,13 @@ class DiscountedReturns:
         self._squared_weights = self._squares = 0.0
 
     def forget(self) -> None:
-        """Lets everything so far count less by one step."""
+        """Reduces the weight of all returns so far by one step."""
         self.count *= self.discount
         self._squares *= self.discount
         self._squared_weights *= self.discount**2
 
     def add(self, value: float) -> None:
-        """Takes in a return."""
+        """Adds a return."""
         if not math.isfinite(value):
             raise ValueError(f"a return must be finite, got {value!r}")
         value = float(value)  # NumPy's float32 would make all sums float32, and none of JSON's types
@@ -56,7 +56,7 @@ class DiscountedReturns:
 
     @property
     def variance(self) -> float:
-        """The variance of single returns; infinite while there are not two."""
+        """The variance of single returns; infinite if there are fewer than two."""
         freedom = self.count - self._squared_weights / self.count if self.count > 0 else 0.0
         return self._squares / freedom if freedom > 1e-9 else math.inf
 
@@ -65,16 +65,16 @@ class DiscountedReturns:
         return [self.count, self.mean, self._squared_weights, self._squares]
 
     def load_state(self, state: list[float]) -> None:
-        """Goes on from what ``state`` returned."""
+        """Restores what ``state`` returned."""
         self.count, self.mean, self._squared_weights, self._squares = state
 
 
 def difference(a: DiscountedReturns, b: DiscountedReturns, error_rate: float) -> tuple[float, float, float]:
     """Returns ``a.mean - b.mean`` and the ends of its interval, which misses the truth with probability ``error_rate``.
 
-    Welch's t interval with the discounted counts as numbers of observations; infinite while these leave no more than 2
-    degrees of freedom. It holds for one look. Who looks again and again divides the error among the looks: with
-    ``error_rate = alpha / (k (k + 1))`` at the k-th look all intervals together miss with probability ``alpha`` at most.
+    It is Welch's t interval, with the discounted counts as numbers of observations; infinite if these leave no more than 2
+    degrees of freedom. It holds for one look. For several looks, divide the error among them: with
+    ``error_rate = alpha / (k (k + 1))`` at the k-th look, all intervals together miss with probability ``alpha`` at most.
 
     Example:
         >>> a, b = DiscountedReturns(), DiscountedReturns()

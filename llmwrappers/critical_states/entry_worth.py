@@ -1,4 +1,4 @@
-"""EntryWorth: what each entry of a table of critical states is worth, and which of them are disabled because they do harm."""
+"""EntryWorth: what each entry of a guidance is worth; it disables the entries that do harm."""
 
 import math
 from dataclasses import dataclass
@@ -7,15 +7,15 @@ from typing import Any
 
 from llmwrappers.critical_states.discounted_returns import DiscountedReturns, difference
 
-# Fewer episodes of a kind may be alike by chance, and an interval of their spread would be too narrow.
+# Fewer episodes of a kind may be alike by chance, and then the interval is too narrow.
 FEWEST_EPISODES = 10
-# Tests share the error, so that many of them make every interval wide; and a quarter more episodes narrow it by a tenth only.
+# All tests share the error, so many tests make every interval wide, and a quarter more episodes narrow it only by a tenth.
 GROWTH = 1.25
 
 
 @dataclass
 class _Entry:
-    """Each episode's advantage where an entry's action was played, that where it was withheld, and the verdict."""
+    """The advantages, by episode, when an entry's action was played and when it was withheld, and the result of the tests."""
 
     fired: DiscountedReturns
     withheld: DiscountedReturns
@@ -27,7 +27,7 @@ class _Entry:
     is_disabled: bool = False
 
     def test(self, error_rate: float) -> None:
-        """Renews the interval if there is enough that is new; the tests of all times miss with ``error_rate`` at most."""
+        """Updates the interval if there are enough new episodes; all tests together err with probability ``error_rate``."""
         fewest = min(self.fired_count, self.withheld_count)
         if fewest < GROWTH * self.tested_count or min(self.fired.count, self.withheld.count) < FEWEST_EPISODES:
             return
@@ -38,35 +38,34 @@ class _Entry:
 
 
 class EntryWorth:
-    """Estimates what each entry of a table is worth, and disables those that surely do harm.
+    """Estimates what each entry of a guidance is worth, and disables those that surely do harm.
 
-    Where an entry matches, a coin decides whether its action is played (LLMActionOverride's ``control_probability``), so that
-    nothing but the action tells the two kinds of steps apart. With the advantages of these steps, estimated from the
-    environment's own reward, and an episode's steps of a kind taken together as one mean::
+    When an entry matches, a random draw decides whether its action is played or withheld (LLMActionOverride's
+    ``control_probability``), so the two kinds of steps differ in the action alone. The advantages of these steps are computed
+    from the environment's own reward; those of one episode and kind are averaged first::
 
         worth(entry) = mean(advantage | fired) - mean(advantage | withheld)
 
-    with Welch's interval (see ``discounted_returns.difference``). An entry is disabled, for good, at the first test at which
-    its interval lies wholly below 0. The error is divided among entries and tests, ``error_rate / (n_entries k (k + 1))`` at an
-    entry's k-th test, so that with probability 1 - ``error_rate`` no entry that does no harm is disabled at any time, as far
-    as episodes are independent and means of advantages normal. Where an advantage is rare and far below the rest (a fall in one
-    episode of twenty), the fewer withheld ones may not have seen it yet, and harmless entries are disabled more often, the
-    more so the less is withheld.
+    with Welch's interval (see ``discounted_returns.difference``). An entry is disabled for good at the first test in which
+    its interval lies below 0. The error is divided among entries and tests, ``error_rate / (n_entries k (k + 1))`` at an
+    entry's k-th test. So with probability 1 - ``error_rate`` no harmless entry is ever disabled, if episodes are independent
+    and mean advantages normal. If a very low advantage is rare (a fall in one episode of twenty), the withheld episodes, which
+    are fewer, may not include one yet. Then harmless entries are disabled more often, the more so the less is withheld.
 
     A look tests an entry only if the smaller of its two numbers of episodes has grown by a quarter since its last test. So
-    there are about ten tests for every tenfold of episodes, however often one looks, and each may err more often than a test
-    of every look could: the intervals are narrower. To wait costs at most a quarter more episodes. The first test takes 10 of
-    each kind.
+    there are about ten tests while that number grows tenfold, however often one looks. Each of these few tests has a larger
+    share of the error, and so a narrower interval. The wait costs at most a quarter more episodes. The first test needs 10
+    episodes of each kind.
 
     Args:
-        n_entries: of the table
+        n_entries: number of entries of the guidance
         error_rate: in (0, 1), for all entries and tests together
-        discount: in (0, 1], how much what was recorded before a look counts after it, because the agent changes; 1 never
-            forgets, 0.999 remembers about the last 1000 looks. An entry met a few times between looks, that does little, takes
-            hundreds of them to judge: who forgets faster never knows
+        discount: in (0, 1], the weight after a look of what was recorded before it, because the agent changes; 1 never
+            forgets, 0.999 remembers about the last 1000 looks. An entry that matches a few times between looks and has little
+            effect needs hundreds of looks; a smaller discount forgets it before that
 
     Raises:
-        ValueError: ``n_entries`` that is no positive number, ``error_rate`` or ``discount`` out of range
+        ValueError: ``n_entries`` is not a positive whole number, or ``error_rate`` or ``discount`` is out of range
 
     Example:
         >>> import random
@@ -93,10 +92,10 @@ class EntryWorth:
         self._entries = [_Entry(DiscountedReturns(discount), DiscountedReturns(discount)) for _ in range(n_entries)]
 
     def record(self, entry: int, fired: bool, advantage: float) -> None:
-        """Takes in the mean advantage of an episode's steps on which an entry matched and was played, or was withheld.
+        """Records the mean advantage of an episode's steps in which an entry was played, or was withheld.
 
         Raises:
-            ValueError: no such entry, or an advantage that is not finite
+            ValueError: there is no such entry, or the advantage is not finite
         """
         if not 0 <= entry < len(self._entries):
             raise ValueError(f"entry must lie in [0, {len(self._entries)}), got {entry!r}")
@@ -109,7 +108,7 @@ class EntryWorth:
             met.withheld_count += 1
 
     def look(self) -> list[int]:
-        """Returns the entries that are disabled now; to be called now and then, as after each rollout."""
+        """Tests the entries and returns those that it disables; call it from time to time, as after each rollout."""
         newly = []
         for index, entry in enumerate(self._entries):
             if entry.is_disabled:
@@ -117,7 +116,7 @@ class EntryWorth:
             entry.test(self.error_rate / len(self._entries))
             if entry.is_disabled:
                 newly.append(index)
-            # Once a look: what comes between two looks is from one agent, and counts alike.
+            # Once per look: between two looks the agent is the same, so its episodes have the same weight.
             entry.fired.forget()
             entry.withheld.forget()
         return newly
@@ -129,17 +128,17 @@ class EntryWorth:
 
     @property
     def helped(self) -> list[int]:
-        """The entries that surely helped: at their last test the interval lay wholly above 0."""
+        """The entries that surely helped: the interval of their last test lies above 0."""
         return [index for index, entry in enumerate(self._entries) if entry.interval[1] > 0]
 
     @property
     def estimates(self) -> list[float]:
-        """What each entry is worth so far, without an interval; NaN for one that has not been played both ways."""
+        """What each entry is worth so far, without an interval; NaN for one that was never played, or never withheld."""
         return [e.fired.mean - e.withheld.mean if e.fired.count and e.withheld.count else math.nan for e in self._entries]
 
     @property
     def advantage(self) -> float:
-        """What the entries that speak are worth together, each weighed by its episodes; NaN where nothing can be compared."""
+        """The mean worth of the entries that are not disabled, weighted by episodes; NaN if nothing can be compared."""
         compared = [e for e in self._entries if not e.is_disabled and e.fired.count > 0 and e.withheld.count > 0]
         if not compared:
             return math.nan
@@ -147,9 +146,9 @@ class EntryWorth:
         return fmean((entry.fired.mean - entry.withheld.mean for entry in compared), weights)
 
     def table(self) -> list[dict[str, Any]]:
-        """Returns a dict of JSON types for each entry: its episodes so far, and its worth with the interval at its last test.
+        """Returns a dict of JSON types for each entry: its episodes so far, and its worth with the interval of its last test.
 
-        ``low`` and ``high`` are None for an entry met too rarely for an interval, ``advantage`` too for one not yet tested.
+        ``low`` and ``high`` are None for an entry with too few episodes; before its first test ``advantage`` is None, too.
         """
         rows = []
         for index, entry in enumerate(self._entries):
@@ -184,7 +183,7 @@ class EntryWorth:
         ]
 
     def load_state(self, state: list[list[Any]]) -> None:
-        """Goes on from what ``state`` returned."""
+        """Restores what ``state`` returned."""
         for e, kept in zip(self._entries, state, strict=True):
             fired, withheld, e.fired_count, e.withheld_count, e.tests, e.tested_count, interval, e.is_disabled = kept
             e.fired.load_state(fired)

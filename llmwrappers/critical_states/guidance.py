@@ -1,8 +1,9 @@
-"""Tables of critical states that an LLM wrote, shipped with the prompts and the verbatim replies that each was taken from.
+"""Guidance that an LLM wrote, shipped with its prompts and the verbatim replies that it was taken from.
 
-One folder an environment ("/" in its id becomes "-"): ``table.json`` (CriticalStates), ``critical.py`` (the same as code, for
-CriticalFunction), ``trajectories.npz`` and ``agent.pt`` (what the LLM was shown, and who played it), ``prompt-*.txt`` and
-``reply-*.md`` (everything the LLM was given and what it answered, unedited) and ``provenance.json``.
+There is one folder for each environment ("/" in its id becomes "-"): ``table.json`` (CriticalStates), ``critical.py`` (the
+same as code, for CriticalFunction), ``trajectories.npz`` and ``agent.pt`` (the episodes that the LLM read, and the agent that
+played them), ``prompt-*.txt`` and ``reply-*.md`` (all that the LLM was given and all that it answered, unedited) and
+``provenance.json``.
 """
 
 import copy
@@ -23,7 +24,7 @@ from llmwrappers.priors import TRUSTED
 from llmwrappers.priors.contract import begin_episode
 
 Guidance = Callable[[Any], tuple[Any, float] | None]
-"""An observation (raw, usually an array) -> an action in native units and a reward in [-1, 1]; None where it has no say."""
+"""An observation (raw, usually an array) -> an action in native units and a reward in [-1, 1]; None if not critical."""
 
 SHIPPED = Path(__file__).parent / "shipped"
 
@@ -40,12 +41,12 @@ def load_guidance(source: str | os.PathLike[str] | Guidance, env: gym.Env, info_
         source: a shipped name ("Hopper-v4"), a path to a table (.json) or to code (.py, see CriticalFunction;
             "trusted:FILE.py" plays it in this process, with your rights), a folder that holds ``table.json`` or, without one,
             ``critical.py``, or a callable such as CriticalStates
-        env: the environment that it is to guide an agent in
-        info_key: the key of the info that is matched, if that is not the observation; only its actions are tested then
+        env: the environment of the agent
+        info_key: the key of the info that is matched instead of the observation; then only the actions are checked
 
     Raises:
-        ValueError: a string that is neither a shipped name nor a file, a file that is no table, a table that does not fit
-        PolicyRejected: code that is no critical function; a ValueError, too
+        ValueError: a string is neither a shipped name nor a file, a file is no table, or a table does not fit
+        PolicyRejected: the code is no critical function; this is a ValueError, too
         TypeError: ``source`` is neither a string, a path nor a callable
 
     Example:
@@ -73,7 +74,7 @@ def _load(source: Any, env: gym.Env) -> Any:
         return CriticalStates.load(SHIPPED / name / "table.json")
     is_trusted = isinstance(source, str) and source.startswith(TRUSTED)
     path = Path(str(source).removeprefix(TRUSTED))
-    # A folder's table, or its code where it holds no table.
+    # A folder's table, or its code if it has no table.
     path = next((path / name for name in ("table.json", "critical.py") if (path / name).is_file()), path)
     if path.suffix == ".json" and path.is_file():
         return CriticalStates.load(path)
@@ -95,7 +96,7 @@ def _load(source: Any, env: gym.Env) -> Any:
 
 
 def _is_as_shipped(path: Path) -> bool:
-    """Whether a file is shipped, and what it was when it was shipped: then its code is the library's own."""
+    """Whether a file is shipped and unchanged: then its code is the library's own."""
     if not path.resolve().is_relative_to(SHIPPED):
         return False
     facts = json.loads((path.parent / "provenance.json").read_text("utf-8"))
@@ -103,12 +104,12 @@ def _is_as_shipped(path: Path) -> bool:
 
 
 def entry_count(guidance: Guidance) -> int:
-    """Returns how many entries a guidance has: a table its states, code its returns, any other callable one."""
+    """Returns how many entries a guidance has: a table one per state, code one per ``return``, any other callable one."""
     return len(guidance) if isinstance(guidance, CriticalStates | CriticalFunction) else 1
 
 
 class GuidanceCounts(NamedTuple):
-    """Steps, those in critical states; of code, its faults and those in a row, too."""
+    """Number of steps, and of steps in critical states; for code also its faults, and those in a row."""
 
     steps: int = 0
     hits: int = 0
@@ -117,15 +118,15 @@ class GuidanceCounts(NamedTuple):
 
 
 class NothingCritical(RuntimeError):
-    """Nothing was critical for longer than ``patience_steps`` allows."""
+    """No state was critical in the first ``patience_steps`` steps."""
 
 
 class GuidanceLookup:
-    """Asks the guidance once for each observation, and counts the steps taken in critical states.
+    """Calls the guidance once for each observation, and counts the steps in critical states.
 
-    Each wrapper that uses guidance holds one; ``entry`` and ``advice`` are about the latest observation. An entry is the index
-    of a table's state or of a return of the LLM's code, -1 where nothing is critical; any other callable has one entry, 0.
-    Where an entry is ``disabled`` nothing is critical: its states do not go to another, which was not written for them.
+    Each wrapper that uses guidance has one. ``entry`` and ``advice`` are about the latest observation. An entry is the index
+    of a table's state, or of a ``return`` of the LLM's code; -1 if the state is not critical; any other callable has one
+    entry, 0. The states of a ``disabled`` entry are not critical; they do not match another entry instead.
     """
 
     def __init__(self, source: Any, env: gym.Env, info_key: str | None, patience_steps: int):
@@ -133,7 +134,7 @@ class GuidanceLookup:
             raise ValueError(f"patience_steps must be a whole number of steps, 0 for endless patience, got {patience_steps!r}")
         self.guidance = load_guidance(source, env, info_key)
         if isinstance(self.guidance, CriticalFunction):
-            # It is given up after too many faults in a row, which are to be those of this wrapper alone.
+            # Too many faults in a row end its calls, and each wrapper counts its own.
             self.guidance = copy.deepcopy(self.guidance)
         self.source, self.info_key, self.patience_steps = source, info_key, patience_steps
         self.hit_count = self.step_count = 0
@@ -147,7 +148,7 @@ class GuidanceLookup:
             raise ValueError(f"disabled must hold entries of the guidance, 0 to {size - 1}, got {sorted(entries)}")
 
     def look(self, observation: Any, info: dict[str, Any]) -> tuple[Any, float] | None:
-        """Returns, and keeps, the advice at an observation; None where its entry is silent."""
+        """Returns and keeps the advice at an observation; None if it has no entry or a disabled one."""
         if self.info_key is not None:
             if self.info_key not in info:
                 raise ValueError(f"info_key must be a key of every info, got {self.info_key!r}; info has {sorted(info)}")
@@ -162,12 +163,12 @@ class GuidanceLookup:
         return self.advice
 
     def count(self) -> tuple[Any, float] | None:
-        """Returns the advice for the state that is acted in now, and counts the step.
+        """Returns the advice for the current state, and counts the step.
 
         Raises:
-            NothingCritical: nothing was critical in the first ``patience_steps`` steps
+            NothingCritical: no state was critical in the first ``patience_steps`` steps
         """
-        # What was disabled has matched, if in another environment.
+        # A disabled entry has matched, perhaps in another environment.
         if self.step_count == self.patience_steps > 0 and self.hit_count == 0 and not self.disabled:
             raise NothingCritical(
                 f"no state was critical in the first {self.step_count} steps under {self._name()}: was it made for another "
@@ -186,19 +187,19 @@ class GuidanceLookup:
 
 
 class GuidedWrapper(gym.Wrapper):
-    """A wrapper that uses guidance: looks every observation up, shows what was counted, and disables entries."""
+    """A wrapper that uses guidance: it looks up every observation, has the counts, and can disable entries."""
 
     _lookup: GuidanceLookup
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
-        """Resets the environment and looks the first observation up."""
+        """Resets the environment and looks up the first observation."""
         observation, info = self.env.reset(seed=seed, options=options)
         begin_episode(self._lookup.guidance)
         self._lookup.look(observation, info)
         return observation, info
 
     def close(self):
-        """Closes the environment, and ends the guidance's process, if it has one."""
+        """Closes the environment and the guidance's process, if there is one."""
         if isinstance(self._lookup.guidance, CriticalFunction):
             self._lookup.guidance.close()
         super().close()
@@ -215,9 +216,9 @@ class GuidedWrapper(gym.Wrapper):
 
     @property
     def counts(self) -> GuidanceCounts:
-        """What was counted so far.
+        """The counts so far.
 
-        A resumed run sets it, which sets that of a wrapper below, too.
+        A resumed run sets them, which also sets those of a wrapper below.
         """
         code = self._lookup.guidance
         faults = code.faults.counts if isinstance(code, CriticalFunction) else FaultCounts()
@@ -233,9 +234,9 @@ class GuidedWrapper(gym.Wrapper):
 
     @property
     def disabled(self) -> frozenset[int]:
-        """The entries that do not speak from the next observation on, as if they were not critical.
+        """The entries whose states are not critical any more, from the next observation on.
 
-        Setting it sets that of a wrapper below, too, which has the same table; what one does not have, none takes.
+        Setting it also sets that of a wrapper below, which has the same guidance; if one lacks an entry, none changes.
         """
         return self._lookup.disabled
 
@@ -248,7 +249,7 @@ class GuidedWrapper(gym.Wrapper):
         self._lookup.disabled = entries
 
     def _below(self) -> "GuidedWrapper | None":
-        """The next wrapper of this kind; not whatever else has attributes of these names."""
+        """The next wrapper of this class below; other wrappers may have attributes of the same names."""
         env = self.env
         while isinstance(env, gym.Wrapper) and not isinstance(env, GuidedWrapper):
             env = env.env

@@ -24,32 +24,32 @@ def spread(observations: ArrayLike) -> NDArray[np.float64]:
         [1.0, 1.0]
     """
     flat = _rows(observations)
-    # Constant entries are found exactly: rounding gives them a tiny deviation, which would make every state unlike all others.
+    # Constant entries are found exactly: rounding gives them a tiny deviation, and then no state would match another.
     return np.where(np.ptp(flat, axis=0) > 0, flat.std(axis=0), 1.0)
 
 
 class CriticalStates:
     """Looks up the action and the reward that an LLM suggested for a critical state, by nearest neighbour.
 
-    An observation matches the nearest state, if that is near enough (exact comparison of floats would never match)::
+    An observation matches the nearest state if that is near enough (floats are never exactly equal)::
 
         distance = sqrt(mean(((observation - state) / scale)^2)) <= tolerance
 
-    so that the tolerance means the same for any number of entries: a typical deviation, in units of their spread.
+    The tolerance means the same for any number of entries: a typical deviation, in units of their spread.
 
     Args:
         observations: (n, \\*obs_shape), the critical states, raw; kept flattened (n, d)
         actions: (n, \\*action_shape) floats in native units, or (n,) integers on a Discrete space
-        rewards: (n,) in [-1, 1], what an agent should be told on acting in the state
+        rewards: (n,) in [-1, 1], the reward for acting in the state
         scale: (d,) > 0, the unit in which each entry is compared (see ``spread``)
         tolerance: the largest distance that matches, > 0
-        environment: id of the environment it was made for, if for one only
-        notes: one dict of JSON types for each state, kept as it is: the rationale, where the state comes from
-        calibration: a dict of JSON types, kept as it is: where the tolerance comes from
+        environment: id of the environment that the table was made for, if it was made for one
+        notes: one dict of JSON types for each state, not used here: the rationale, where the state comes from
+        calibration: a dict of JSON types, not used here: where the tolerance comes from
 
     Raises:
-        ValueError: an array of another shape, an empty table, NaN or Inf, a reward outside [-1, 1], a scale or a
-            tolerance that is not positive
+        ValueError: an array has another shape, the table is empty, there is NaN or Inf, a reward outside [-1, 1], or a scale
+            or tolerance that is not positive
 
     Example:
         >>> states = CriticalStates([[0.0, 0.0], [1.0, 1.0]], actions=[[0.5], [-0.5]], rewards=[1.0, -1.0],
@@ -114,18 +114,18 @@ class CriticalStates:
         return len(self.observations)
 
     def __call__(self, observation: ArrayLike) -> tuple[Any, float] | None:
-        """Returns the suggested action (an array of its own, or an int) and reward at an observation; None if not critical."""
+        """Returns the suggested action (a new array, or an int) and reward at an observation; None if not critical."""
         index = self.match(observation)
         return None if index < 0 else self.advice(index)
 
     def advice(self, index: int) -> tuple[Any, float]:
-        """Returns the suggested action (an array of its own, or an int) and reward of one state."""
+        """Returns the suggested action (a new array, or an int) and reward of one state."""
         action = int(self.actions[index]) if self.is_discrete else self.actions[index].copy()
         return action, float(self.rewards[index])
 
     def _prepare_match(self) -> None:
         # In float32, |x - s|^2 = |x|^2 - 2 x.s + |s|^2 rules out the states that are too far away, with one product for the
-        # whole table; x and s are taken from the centre of the table, or the large squares would cancel badly.
+        # whole table. x and s are relative to the centre of the table; else the large squares would cancel badly.
         d = self.scale.size
         self._center = self.observations.mean(axis=0)
         with np.errstate(all="ignore"):
@@ -141,7 +141,7 @@ class CriticalStates:
         self._rounding = 4 * (d + 4) * float(np.finfo(np.float32).eps)
 
     def match(self, observation: ArrayLike) -> int:
-        """Returns the index of the nearest state within the tolerance; -1 if there is none, as at NaN or Inf.
+        """Returns the index of the nearest state within the tolerance; -1 if there is none, for example at NaN or Inf.
 
         Raises:
             ValueError: an observation of another size than the states
@@ -161,7 +161,7 @@ class CriticalStates:
             left = (sums <= nearest + 2 * margin).nonzero()[0]
             if len(left) == 1 and nearest + square < self.tolerance**2 - margin:
                 return int(left[0])
-            # Too close to call in float32: which is the nearest, or whether it is near enough.
+            # float32 cannot tell which state is the nearest, or whether it is near enough.
             distances = self._distances(flat, left)
             best = distances.argmin()
             return int(left[best]) if distances[best] <= self.tolerance else -1
@@ -190,11 +190,11 @@ class CriticalStates:
     def calibrated(self, observations: ArrayLike, hit_rate: float = 0.05) -> "CriticalStates":
         """Returns the same table with the smallest tolerance at which a share of these observations matches.
 
-        Take observations that the table was not made from: those match, whatever the tolerance.
+        Use observations that the table was not made from: those that it was made from match at any tolerance.
 
         Args:
             observations: (T, \\*obs_shape), finite
-            hit_rate: the share that is to match, in (0, 1); where many are equally far away, more do
+            hit_rate: the share that must match, in (0, 1); more match if many are equally far away
 
         Raises:
             ValueError: no observations, observations that are not finite, a ``hit_rate`` outside (0, 1)
@@ -214,7 +214,7 @@ class CriticalStates:
         return self._with(tolerance=tolerance, calibration=calibration)
 
     def moved_to(self, observations: ArrayLike) -> "CriticalStates":
-        """Returns the same actions and rewards at n other states, without the notes and the calibration: the random control."""
+        """Returns the same actions and rewards at n other states, without notes and calibration: the random control."""
         return self._with(observations=observations, notes=(), calibration=None)
 
     def _with(self, **changes: Any) -> "CriticalStates":
@@ -226,8 +226,8 @@ class CriticalStates:
 
         Args:
             env: the environment; with an LLMActionMask in its stack, the native action space counts
-            observation_shape: shape of what is matched, if that is not the environment's own observation; a table of
-                another environment may serve then
+            observation_shape: shape of what is matched instead of the environment's observation; then the table may be of
+                another environment
         """
         if observation_shape is None:
             env_id = None if env.spec is None else env.spec.id
@@ -256,7 +256,7 @@ class CriticalStates:
             raise ValueError(f"the suggested actions must lie in {space}, got {self.actions[worst]} for state {worst}")
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a JSON file, all of it or none: one line for each state, the same bytes for the same table."""
+        """Writes a JSON file, as a whole or not at all: one line for each state, the same bytes for the same table."""
         write_atomically(Path(path), to_json(self))
 
     @classmethod

@@ -15,22 +15,23 @@ from llmwrappers.files import write_atomically
 
 @dataclass(frozen=True, eq=False)
 class Trajectories:
-    """Holds the episodes that one agent played: what it saw, what it did, and what came of it.
+    """Holds the episodes that one agent played: observations, actions and rewards.
 
-    Steps lie one after the other, T in all; ``lengths`` says where the E episodes end. Nothing is scaled or normalized.
+    The T steps of all episodes follow each other; ``lengths`` gives the length of each of the E episodes. All is in native
+    units.
 
     Args:
         env_id: the environment's id
-        observations: (T, \\*obs_shape), the space's dtype, raw: the observation in which each action was taken
+        observations: (T, \\*obs_shape), the space's dtype, raw: the observation before each action
         actions: (T, \\*action_shape) float32 in native units as executed, or (T,) int64 on a Discrete space
         rewards: (T,) float32, the environment's own
         lengths: (E,) int64, steps of each episode, at least 1
-        terminations: (E,) bool, True where the episode terminated, False where it was truncated
-        final_observations: (E, \\*obs_shape), what the last step of each episode returned
+        terminations: (E,) bool, True if the episode terminated, False if it was truncated
+        final_observations: (E, \\*obs_shape), the observation after the last step of each episode
         seeds: (E,) int64, of each reset
 
     Raises:
-        ValueError: an array of another shape or kind, lengths that do not add up, NaN or Inf
+        ValueError: an array has another shape or kind, the lengths do not add up, or there is NaN or Inf
 
     Example:
         >>> two = Trajectories("Pendulum-v1", np.zeros((5, 3)), np.zeros((5, 1)), [-1, -1, -1, -2, -2], lengths=[3, 2],
@@ -104,7 +105,7 @@ class Trajectories:
         """Returns the slice of steps that an episode takes.
 
         Raises:
-            IndexError: no such episode
+            IndexError: there is no such episode
         """
         if not 0 <= index < len(self):
             raise IndexError(f"index must be an episode in [0, {len(self)}), got {index!r}")
@@ -115,7 +116,7 @@ class Trajectories:
         """Returns the first n episodes, and the others.
 
         Raises:
-            ValueError: one of the two would be empty
+            ValueError: one of the two parts would be empty
         """
         if not 0 < n < len(self):
             raise ValueError(f"n must leave episodes on both sides, in [1, {len(self) - 1}], got {n!r}")
@@ -129,7 +130,7 @@ class Trajectories:
         return part(slice(first), slice(n)), part(slice(first, None), slice(n, None))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a compressed .npz file, all of it or none."""
+        """Writes a compressed .npz file, as a whole or not at all."""
         file = io.BytesIO()
         np.savez_compressed(file, env_id=np.array(self.env_id), **{name: getattr(self, name) for name in ARRAYS})
         write_atomically(Path(path), file.getvalue())
