@@ -18,8 +18,8 @@ from llmwrappers.faults import Faults
 from llmwrappers.priors.contract import fault_text
 from llmwrappers.priors.probe import vet_policy
 
-# Makes of critical(obs) a policy that answers with numbers alone: is critical (0 or 1), the action, the reward, the entry that
-# spoke. What is said of a state that is not critical does not matter: LLMs write None, 0.0 or some action there.
+# Turns critical(obs) into a policy that returns numbers alone: is critical (0 or 1), the action, the reward, the entry. For a
+# state that is not critical the rest does not matter: LLMs write None, 0.0 or some action there.
 SUFFIX = """
 
 import numpy as _answered_numpy
@@ -45,24 +45,24 @@ assert _answered_action[0] == _answered_numpy.rint(_answered_action[0]) and {low
 class CriticalFunction:
     """Plays a critical function that an LLM wrote: which states are critical, and the action and reward there.
 
-    The code defines ``critical(obs) -> (is_critical, action, reward)``, with a list, an array or (for one entry) a number as
-    the action on a Box, an int on a Discrete space. It plays in a locked process (see ContainedPolicy), or in this one if it is
-    trusted. Its state lives for an episode, which ``reset()`` begins.
+    The code defines ``critical(obs) -> (is_critical, action, reward)``. On a Box the action is a list, an array or (for one
+    component) a number; on a Discrete space it is an int. The code runs in a locked process (see ContainedPolicy), or in this
+    one if it is trusted. It may keep state for an episode, which ``reset()`` begins.
 
-    Each ``return`` in ``critical`` is an entry, numbered from 0 in the order of the text: what EntryWorth judges. ``lines`` has
-    the line of each.
+    Each ``return`` in ``critical`` is an entry, which EntryWorth tests. Entries are numbered from 0 in the order of the text;
+    ``lines`` has the line of each.
 
-    An action on a Box is clipped into it. Code that raises, works for too long, or returns another shape, NaN, Inf, a reward
-    outside [-1, 1] or an action that is not in a Discrete space has made a fault: nothing is critical at that observation, the
-    fault is counted in ``faults`` and the first one warned of. After 10 in a row, with a second warning, it is given up.
+    An action on a Box is clipped into it. Code that raises, takes too long, or returns another shape, NaN, Inf, a reward
+    outside [-1, 1] or an action outside a Discrete space makes a fault: that observation is not critical, ``faults`` counts
+    the fault, and the first one gives a warning. After 10 in a row, with a second warning, the code is not called any more.
 
     Args:
         source: Python code that defines ``critical(obs)``
         action_space: Box or Discrete
-        is_trusted: whether it plays in this process, with your rights
+        is_trusted: whether the code runs in this process, with your rights
 
     Raises:
-        PolicyRejected: it is no Python, defines no ``critical``, or needs a module that is not there
+        PolicyRejected: the source is no Python, defines no ``critical``, or needs a module that is not installed
         TypeError: an action space that is neither Box nor Discrete
 
     Example:
@@ -93,14 +93,14 @@ class CriticalFunction:
         )
 
     def __call__(self, observation: Any) -> tuple[Any, float] | None:
-        """Returns the suggested action (an array of its own, or an int) and reward at an observation; None if not critical."""
+        """Returns the suggested action (a new array, or an int) and reward at an observation; None if not critical."""
         return self.consult(observation)[1]
 
     def __len__(self) -> int:
         return len(self.lines)
 
     def consult(self, observation: Any) -> tuple[int, tuple[Any, float] | None]:
-        """Returns the entry that speaks at an observation, and its action and reward; -1 and None if not critical."""
+        """Returns the entry at an observation, and its action and reward; -1 and None if not critical."""
         if self.faults.is_too_many:
             return -1, None
         try:
@@ -126,7 +126,7 @@ class CriticalFunction:
         self._policy.reset()
 
     def close(self) -> None:
-        """Ends the worker process, if there is one; a later call starts another."""
+        """Ends the worker process, if there is one; a later call starts a new one."""
         if isinstance(self._policy, ContainedPolicy):
             self._policy.close()
 
@@ -135,18 +135,18 @@ class CriticalFunction:
 
 
 def vet_critical_function(source: str, env: gym.Env) -> CriticalFunction:
-    """Returns a critical function for play, after a probe in its locked process.
+    """Returns a critical function, after a probe in its locked process.
 
-    The probe is that of ``vet_policy``: made-up observations, twice each, and those of a reset (seed 0) and of the first 50
-    steps with random actions. The code must not fail at more than half of the first, nor at a single real one.
+    The probe is that of ``vet_policy``: made-up observations, twice each, and real ones of a reset (seed 0) and of the first
+    50 steps with random actions. The code may fail at half of the made-up ones, but at none of the real ones.
 
     Args:
         source: Python code that defines ``critical(obs)``
-        env: the environment that it is for, to be reset and stepped
+        env: the environment of the agent; the probe resets and steps it
 
     Raises:
-        PolicyRejected: with the line, where there is one, and the reason
-        TypeError: spaces that it does not serve
+        PolicyRejected: with the line, if there is one, and the reason
+        TypeError: the space is not supported
 
     Example:
         >>> env = gym.make("Pendulum-v1")
@@ -176,7 +176,7 @@ def _as_policy(source: str, space: gym.Space) -> tuple[str, int, list[int]]:
         action_size, also = int(np.prod(space.shape)), ""
     else:
         raise TypeError(f"a critical function serves Box and Discrete action spaces, got {space}")
-    # By itself first: a string or a bracket left open would swallow what follows.
+    # The source is parsed alone first: an open string or bracket would swallow what is added.
     lines, answers = {}, []
     for node in syntax_tree(source).body:
         match node:
@@ -193,7 +193,7 @@ def _as_policy(source: str, space: gym.Space) -> tuple[str, int, list[int]]:
 
 
 def _answers(definition: ast.AST) -> list[ast.expr]:
-    """What a function or a lambda returns, in the order of the text; not what functions inside it do."""
+    """The values that a function or a lambda returns, in the order of the text; not those of functions inside it."""
     if isinstance(definition, ast.Assign):
         assert isinstance(definition.value, ast.Lambda)
         return [definition.value.body]
@@ -207,7 +207,7 @@ def _answers(definition: ast.AST) -> list[ast.expr]:
 
 
 def _with_entries(source: str, answers: list[ast.expr]) -> str:
-    """The same text, line by line, in which the i-th answer ``x`` is ``((x), i)``."""
+    """The same lines, with ``((x), i)`` for the i-th returned value ``x``."""
     lines = [line.encode() for line in re.split(r"(?<=\n)", source)]  # Python counts columns in bytes
     for entry, answer in reversed(list(enumerate(answers))):
         for line, column, text in (
@@ -226,7 +226,7 @@ def _in_own_lines(rejected: PolicyRejected, source: str) -> PolicyRejected:
 
 
 def _own_words(reason: Any, source: str) -> str:
-    """A reason without the numbers of lines that are not in the source."""
+    """The reason, without line numbers that are not in the source."""
     return re.sub(r"line (\d+): ", lambda found: found[0] if int(found[1]) <= _line_count(source) else "", str(reason))
 
 
