@@ -195,7 +195,7 @@ def stopped_by_sigterm() -> Iterator[None]:
 def how_to_go_on(args: argparse.Namespace) -> str:
     """Returns what a command that ended early may promise."""
     asks_nothing_twice = args.replay is not None or args.recording == "auto"
-    return "; the same command goes on from there" if asks_nothing_twice else ""
+    return "; the same command continues from there" if asks_nothing_twice else ""
 
 
 def why_refused(error: Exception, reply: Reply, sampling: Sampling) -> str:

@@ -217,7 +217,7 @@ class TestCandidates:
         backend = Scripted(fenced(BROKEN), ModelError("the server is down"))
         assert run(monkeypatch, backend, "--candidates", "1") == 1
         said = capsys.readouterr().err
-        assert "stopped answering; the same command goes on from there" in said
+        assert "stopped answering; the same command continues from there" in said
         assert "larger" not in said
 
     def test_what_came_before_a_failure_is_kept(self, output, monkeypatch, capsys):
@@ -476,7 +476,7 @@ class TestBadInput:
         assert not (output / "reply-2.md").exists()
         assert not list(output.glob("policy-*.py"))
         assert ask_for(3, fenced(STILL), ModelError("the server is down")) == 1
-        assert "are in policies/Pendulum-v1; the same command goes on from there." in capsys.readouterr().err
+        assert "are in policies/Pendulum-v1; the same command continues from there." in capsys.readouterr().err
         kept = {"choice.json", "report.html"}  # until there are new ones
         assert {path.name for path in output.iterdir()} == {"prompt.txt", "reply-1.md", "ledger.json", *kept}
 
