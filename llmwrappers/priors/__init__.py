@@ -1,6 +1,6 @@
-"""Policies that an LLM wrote, shipped with the prompt and the verbatim reply that each was taken from.
+"""Policies that an LLM wrote, each shipped with its prompt and the verbatim reply that it was taken from.
 
-One folder an environment: ``prompt.txt`` (everything the LLM was given), ``reply-N.md`` (one reply, unedited),
+There is one folder for each environment: ``prompt.txt`` (all that the LLM was given), ``reply-N.md`` (one reply, unedited),
 ``policy-N.py`` (the code block of that reply, unedited) and ``provenance.json`` (who wrote it, which environments it
 serves, the hashes, the default candidate and why). ``python -m llmwrappers.priors`` measures every candidate.
 """
@@ -26,7 +26,7 @@ TRUSTED = "trusted:"
 
 
 class NoPrior(ValueError):
-    """A name or a path that stands for no prior."""
+    """There is no prior by that name or path."""
 
 
 def load_prior(
@@ -40,26 +40,26 @@ def load_prior(
 
     A name is the id of an environment with a shipped prior ("Ant-v4"; the same code serves "Ant-v5"), and ``candidate``
     chooses among the policies shipped for it. A path names a Python file that defines ``policy(obs)`` or a class ``Policy``,
-    or a folder that ``local_llm.write_policy`` wrote, with candidates of its own.
+    or a folder that ``local_llm.write_policy`` wrote, with its own candidates.
 
-    A shipped policy plays in this process. So does ``"trusted:path/to/policy.py"``, with your rights, for code that you have
-    read. All other code plays in a locked process, where it can compute and do nothing else (see ContainedPolicy). A callable
-    is returned as it is; a class, or an object that has only ``act``, is made callable. What keeps state has a ``reset()``,
-    which begins an episode.
+    A shipped policy runs in this process. So does ``"trusted:path/to/policy.py"``, with your rights, for code that you have
+    read. All other code runs in a locked process, where it can compute and do nothing else (see ContainedPolicy). A callable
+    is returned unchanged; a class, or an object that has only ``act``, is made callable. A prior with state has a
+    ``reset()``, which begins an episode.
 
     Args:
         prior: a name, a path (a string that ends in .py is always a path), a callable, or a class
         candidate: which policy of a name or a folder, counted from 1; the default of ``provenance.json`` if None
         env: the environment to play in; a prior that was written for another one is refused
-        prior_of_another_env: if true, it is not
+        prior_of_another_env: if true, such a prior is allowed
         prior_input: what the prior is handed, if not the observation (see LLMActionMask)
 
     Raises:
-        NoPrior: a string that is neither a shipped name nor a file; a ValueError, too
+        NoPrior: a string is neither a shipped name nor a file; this is a ValueError, too
         ValueError: an unknown ``candidate``, a ``candidate`` with a path or a callable, a prior that was written for another
             environment
-        PolicyRejected: a file that holds no policy, or needs a module that a policy cannot have; a ValueError, too
-        FileNotFoundError: a path to a file that does not exist
+        PolicyRejected: a file has no policy, or needs a module that a policy cannot have; this is a ValueError, too
+        FileNotFoundError: the file of a path does not exist
         TypeError: ``prior`` is neither a string, a path, a callable, nor an object that acts
 
     Example:
@@ -103,14 +103,14 @@ def load_candidates(
     prior_of_another_env: bool = False,
     prior_input: str | None = None,
 ) -> dict[str, PriorPolicy]:
-    """Returns all the candidates that a name or a folder holds, by name, good and bad.
+    """Returns all candidates of a name or a folder, by name, good and bad.
 
-    A name is the id of an environment with shipped replies; a folder is one that ``local_llm.write_policy`` wrote, or any that
-    holds Python files with a policy each, which are named after their files. A file that holds no policy is warned of, and
-    left out. The other arguments are those of ``load_prior``.
+    A name is the id of an environment with shipped replies. A folder is one that ``local_llm.write_policy`` wrote, or any
+    folder of Python files with a policy each; these are named after their files. A file without a policy is left out, with a
+    warning. The other arguments are those of ``load_prior``.
 
     Raises:
-        NoPrior: neither a shipped name nor a folder, or a folder without a Python file that holds a policy
+        NoPrior: there is neither a shipped name nor a folder, or the folder has no Python file with a policy
 
     Example:
         >>> list(load_candidates("Hopper-v4"))
@@ -181,7 +181,7 @@ def _candidates(folder: Path) -> tuple[list[int], int | None]:
 
 
 def _folder(prior: Any) -> Path | None:
-    """The folder that a name stands for, or that a path is."""
+    """The folder of a name or a path."""
     folder = _folders().get(prior) if isinstance(prior, str) else None
     if folder is None and isinstance(prior, str | os.PathLike) and (Path(prior) / "provenance.json").is_file():
         return Path(prior)
@@ -199,7 +199,7 @@ def _chosen(folder: Path, candidate: int | None, prior: Any) -> int:
 
 
 def _is_as_shipped(path: Path) -> bool:
-    """Whether a file is shipped, and what it was when it was shipped: then its code is the library's own."""
+    """Whether a file is shipped and unchanged: then its code is the library's own."""
     if not path.resolve().is_relative_to(SHIPPED):
         return False
     facts = json.loads((path.parent / "provenance.json").read_text("utf-8"))["candidates"]

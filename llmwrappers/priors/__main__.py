@@ -1,4 +1,4 @@
-"""Measures prior policies alone, over seeded episodes, and says which one a rule takes by these alone.
+"""Measures priors alone, over seeded episodes, and says which one the rule chooses by these.
 
 ::
 
@@ -8,7 +8,7 @@
     python -m llmwrappers.priors --env-id Pendulum-v1 --env-kwargs '{"g": 1.62}'
     python -m llmwrappers.priors --env-id Hopper-v4 --minari hopper/prior-v0 --episodes 100
 
-What is measured, and why that rule, is in ``measurement.py``. A call faults if the policy raises or returns a wrong shape,
+``measurement.py`` says what is measured, and why by that rule. A call faults if the policy raises or returns a wrong shape,
 NaN or Inf; the middle of the action space is executed instead (any action, where the space is Discrete).
 """
 

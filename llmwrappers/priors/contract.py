@@ -1,4 +1,4 @@
-"""The contract of a prior: what it may be, what its answers mean, and that its state lives for an episode."""
+"""The contract of a prior: what it may be, what its answers mean, and how long it may keep state: for an episode."""
 
 import inspect
 from collections.abc import Callable
@@ -14,12 +14,12 @@ from llmwrappers.containment.program import Program, acting, describe
 PriorPolicy = Callable[[Any], Any]
 """An observation (raw, usually an array) -> an action in native units; on a Discrete space an action, or those allowed.
 
-One that keeps state has a ``reset()``, which is called when an episode begins.
+A policy with state has a ``reset()``, which is called when an episode begins.
 """
 
 
 class PriorObject:
-    """Plays a class or an object that acts with ``act(obs)``; of a class without ``reset()``, a new object every episode.
+    """Calls a class or an object with ``act(obs)``; a class without ``reset()`` gets a new object in every episode.
 
     Example:
         >>> class Counter:
@@ -54,14 +54,14 @@ class PriorObject:
 
 
 def begin_episode(policy: PriorPolicy) -> None:
-    """Tells a policy that keeps state that an episode begins."""
+    """Resets a policy that keeps state."""
     if callable(reset := getattr(policy, "reset", None)):
         reset()
 
 
 def fault_text(error: Exception, policy: PriorPolicy) -> str:
     """Says what a policy did wrong, and in which line of its file."""
-    if isinstance(error, PolicyFault):  # which says so itself
+    if isinstance(error, PolicyFault):  # its message is complete
         return str(error)
     return describe(error, policy.filename) if isinstance(policy, Program) else f"{type(error).__name__}: {error}"
 
@@ -69,11 +69,12 @@ def fault_text(error: Exception, policy: PriorPolicy) -> str:
 def native_action(answer: Any, low: NDArray, high: NDArray) -> NDArray[np.float64]:
     """Returns a prior's answer as a native action, clipped into the action space.
 
-    Numbers in any form that has the space's shape, axes of length 1 aside: a number is an action of shape (1,).
+    The answer may have any numeric form with the space's shape, except for axes of length 1: a number is an action of shape
+    (1,).
 
     Raises:
-        ValueError: an answer of another shape than the action space, or one with NaN or Inf
-        TypeError: an answer that is none of numbers
+        ValueError: the answer has another shape than the action space, or NaN or Inf
+        TypeError: the answer is not numeric
 
     Example:
         >>> native_action(3, np.array([-2.0]), np.array([2.0])).tolist()
@@ -92,10 +93,10 @@ def native_action(answer: Any, low: NDArray, high: NDArray) -> NDArray[np.float6
 
 
 def allowed_actions(answer: Any, space: Discrete) -> NDArray[np.int8]:
-    """Returns the mask (n,) of what a prior allows: one action, a set of actions, or a vector of n truth values.
+    """Returns the mask (n,) that a prior's answer allows: one action, a set of actions, or a vector of n truth values.
 
     Raises:
-        ValueError: an action outside the space, another shape or type, no action at all
+        ValueError: the answer has an action outside the space, another shape or type, or no action at all
 
     Example:
         >>> space = Discrete(3, start=1)

@@ -1,8 +1,8 @@
-"""Measures a policy alone: what one would look for in a video of it, as numbers, and the rule that chose the defaults.
+"""Measures a policy alone, in the numbers that one would look for in its video; and the rule that chose the defaults.
 
 The rule: of the candidates that never fault and travel at least half as far forward as the one that travels furthest,
-the highest mean return. Return alone is fooled by standing still, which the reward for staying healthy pays well;
-distance alone by a dash whose actions cost more than it gains. Where ``info`` has no ``x_position``, faults and return
+the highest mean return. By return alone a policy that stands still could win, because the reward for staying healthy is
+high; by distance alone, a dash whose actions cost more than it gains. If ``info`` has no ``x_position``, faults and return
 decide.
 """
 
@@ -38,17 +38,17 @@ HEADER = (
 
 @dataclass
 class Measurement:
-    """What a policy did alone: the lists have one entry an episode, the rest is over all calls.
+    """Measurements of a policy alone: the lists have one entry for each episode, the rest is over all calls.
 
     Attributes:
-        distances: change of ``info["x_position"]``; empty where the environment does not report it
+        distances: change of ``info["x_position"]``; empty if the environment does not report it
         terminated: how many episodes the environment ended itself, before their time limit
         survival: mean episode length as a fraction of the time limit; None without one
         steadiness: mean of ``steadiness`` over the episodes; None without ``x_position``
         saturation: share of the action components within 1 % of half their range from a bound; None on a Discrete space
         chatter: mean ``|a_t - a_(t-1)|`` as a fraction of the action range; on a Discrete space, how often the action changes
         microseconds: median time of a call; None if every call raised
-        faults: calls that raised or returned what no mask can use; the first one is named
+        faults: number of calls that raised, or returned what no mask can use; ``first_fault`` is the first of them
     """
 
     returns: list[float] = field(default_factory=list)
@@ -65,9 +65,9 @@ class Measurement:
 
 
 class Step(NamedTuple):
-    """One step of an episode: what was observed, what the policy was handed and said, what was executed, what came of it.
+    """One step of an episode: observation, input and answer of the policy, executed action, and result.
 
-    ``answer`` is a native action, on a Discrete space the mask (n,) of the allowed ones; None where the policy failed.
+    ``answer`` is a native action, or on a Discrete space the mask (n,) of the allowed ones; None if the policy failed.
     """
 
     observation: Any
@@ -85,12 +85,12 @@ class Step(NamedTuple):
 
 
 def play(env: gym.Env, policy: PriorPolicy, seed: int, prior_input: str | None = None) -> Iterator[Step]:
-    """Plays one seeded episode with a policy alone, and yields each step as it is made.
+    """Plays one seeded episode with a policy alone, and yields each step.
 
-    The policy is handed the observation, or what ``prior_input`` says (see LLMActionMask).
+    The policy reads the observation, or the ``prior_input`` (see LLMActionMask).
 
-    On a Discrete space, where a prior may allow several actions, one of them is drawn: uniformly, from a stream of its
-    own that ``seed`` seeds. Where the policy faults, the middle of the Box or any action of the Discrete space is executed.
+    On a Discrete space a prior may allow several actions; one of them is drawn uniformly, from a random stream that ``seed``
+    seeds. If the policy faults, the middle of the Box or any action of the Discrete space is executed.
 
     Example:
         >>> steps = list(play(gym.make("Pendulum-v1"), lambda obs: [-obs[1]], seed=0))
@@ -119,7 +119,7 @@ def play(env: gym.Env, policy: PriorPolicy, seed: int, prior_input: str | None =
         unheard = fault_text(error, policy)
     while not done:
         seconds.clear()
-        # An environment may write into what it has returned, and a policy into what it is given.
+        # An environment may write into what it returned, and a policy into what it reads.
         observation, handed = copy.deepcopy((observation, read_prior_input(env, prior_input, observation, info)))
         try:
             answer, fault = act(copy.deepcopy(handed)), unheard
@@ -152,8 +152,7 @@ def play(env: gym.Env, policy: PriorPolicy, seed: int, prior_input: str | None =
 def measure(env: gym.Env, policy: PriorPolicy, episodes: int, seed: int) -> Measurement:
     """Runs a policy alone for some episodes, seeded ``seed``, ``seed + 1``, ... .
 
-    Where only step reports ``info["x_position"]``, as in the v4 environments, the distance counts from the end of the
-    first step.
+    If only step reports ``info["x_position"]``, as in the v4 environments, the distance is from the end of the first step.
 
     Example:
         >>> measurement = measure(gym.make("Pendulum-v1"), lambda obs: [2.0], episodes=2, seed=0)
@@ -185,7 +184,7 @@ def measure(env: gym.Env, policy: PriorPolicy, episodes: int, seed: int) -> Meas
     changes = np.concatenate(changes)
     if isinstance(space, Box):
         middle, half_range = (space.low + space.high) / 2, (space.high - space.low) / 2
-        # A component that cannot move is neither saturated nor does it chatter.
+        # A component without a range neither saturates nor chatters.
         half_range = np.where(half_range == 0, np.inf, half_range)
         result.saturation = float(np.mean(np.abs(np.concatenate(actions) - middle) >= SATURATED * half_range))
         result.chatter = float(np.mean(np.abs(changes) / (2 * half_range))) if len(changes) else None
@@ -197,7 +196,7 @@ def measure(env: gym.Env, policy: PriorPolicy, episodes: int, seed: int) -> Meas
 def steadiness(positions: Sequence[float]) -> float:
     """Returns 1 - (standard deviation / abs(mean)) of the forward speeds in ten equal windows of an episode, at least 0.
 
-    0, too, where the mean is 0 or the episode is too short for its windows.
+    It is also 0 if the mean is 0 or the episode is too short for its windows.
 
     Example:
         >>> steadiness([0.5 * t for t in range(101)])
@@ -229,7 +228,7 @@ def random_actions(space: gym.Space, seed: int) -> PriorPolicy:
 
 
 def doing_nothing(space: Box) -> PriorPolicy:
-    """Returns the policy that plays the middle of the action range: what an environment pays for standing still.
+    """Returns the policy that plays the middle of the action range, and so measures the reward for standing still.
 
     Example:
         >>> doing_nothing(Box(-1.0, 3.0, (2,)))(None).tolist()
@@ -239,7 +238,7 @@ def doing_nothing(space: Box) -> PriorPolicy:
 
 
 def choose(measurements: dict[int, Measurement]) -> int | None:
-    """Returns the candidate that the rule takes, or None if every candidate faults.
+    """Returns the candidate that the rule chooses, or None if every candidate faults.
 
     Example:
         >>> stands_still = Measurement(returns=[1034.0], distances=[0.1])
@@ -250,13 +249,13 @@ def choose(measurements: dict[int, Measurement]) -> int | None:
     faultless = {number: m for number, m in measurements.items() if m.faults == 0}
     distance = {number: np.mean(m.distances) if m.distances else 0.0 for number, m in faultless.items()}
     furthest = max(distance.values(), default=0.0)
-    # min: half of a backward distance would be further than the furthest.
+    # min, because half of a negative distance is further than the furthest.
     moving = [number for number in faultless if distance[number] >= min(furthest, furthest / 2)]
     return max(moving, key=lambda number: np.mean(faultless[number].returns), default=None)
 
 
 def row(name: str, m: Measurement, mark: str = "") -> str:
-    """Formats one measurement as a line under ``HEADER``, with a line more if the policy faulted."""
+    """Formats one measurement as a line under ``HEADER``, and a second line if the policy faulted."""
 
     def spread(values: list, digits: int) -> str:
         return f"{np.mean(values):.{digits}f} +- {np.std(values):.{digits}f}" if values else "-"

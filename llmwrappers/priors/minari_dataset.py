@@ -12,15 +12,15 @@ from llmwrappers.priors.measurement import play
 
 
 def record_dataset(env: gym.Env, policy: PriorPolicy, name: str, episodes: int, seed: int, algorithm_name: str) -> Any:
-    """Plays a prior alone and keeps its episodes, seeded ``seed``, ``seed + 1``, ..., as a Minari dataset on this machine.
+    """Plays a prior alone and records its episodes, seeded ``seed``, ``seed + 1``, ..., as a Minari dataset on this machine.
 
-    Observations are raw, actions native, and ``dataset.recover_environment()`` makes the bare environment: an offline agent is
-    not evaluated in a mask. Minari keeps datasets in ``MINARI_DATASETS_PATH``, by default ``~/.minari/datasets``.
+    Observations are raw, actions native. ``dataset.recover_environment()`` makes the environment without a mask, to evaluate
+    an offline agent. Minari keeps datasets in ``MINARI_DATASETS_PATH``, by default ``~/.minari/datasets``.
 
     Args:
-        env: made with ``gym.make``, so that it can be made again; it is closed at the end
+        env: an environment from ``gym.make``, so that it can be made again; it is closed at the end
         name: "pendulum/prior-v0": an optional namespace, a name, and a version
-        algorithm_name: whose episodes they are, in words
+        algorithm_name: the policy of the episodes, in words
 
     Returns:
         the ``minari.MinariDataset``

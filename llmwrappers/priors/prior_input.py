@@ -1,4 +1,4 @@
-"""What a prior is handed."""
+"""The input of a prior: the observation, Atari's RAM, MuJoCo's state, or a key of info."""
 
 from typing import Any
 
@@ -22,13 +22,13 @@ def require_prior_input(env: gym.Env, prior_input: str | None) -> None:
 
 
 def read_prior_input(env: gym.Env, prior_input: str | None, observation: Any, info: dict[str, Any]) -> Any:
-    """Returns what a prior is to be handed in the state that an environment has just returned.
+    """Returns the input of a prior in the state that an environment has just returned.
 
     None is the observation; "ram" Atari's RAM, uint8 (128,); "simulator" MuJoCo's ``qpos`` and ``qvel`` in one float64 array;
     any other string the entry of ``info`` under that key.
 
     Raises:
-        ValueError: no such key in ``info``
+        ValueError: ``info`` has no such key
     """
     if prior_input is None:
         return observation

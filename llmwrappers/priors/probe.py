@@ -1,4 +1,4 @@
-"""vet_policy: plays a policy that a language model wrote, in its locked process, before it is used."""
+"""vet_policy: tries a policy that a language model wrote, in its locked process, before it is used."""
 
 import copy
 import time
@@ -21,21 +21,21 @@ ROLLOUT_STEPS = 50
 def vet_policy(
     source: str, observation_space: gym.Space, action_space: gym.Space, env: gym.Env | None = None
 ) -> ContainedPolicy:
-    """Returns a policy for play, after a probe in its locked process.
+    """Returns a policy, after a probe in its locked process.
 
-    The probe plays zeros, ones, small, ordinary and large random observations as two episodes that are alike; with ``env``
-    also the observations of a reset (seed 0) and of the first 50 steps. The policy must answer both episodes alike, on
-    average within 20 ms, and must not fail at more than half of the made-up observations, nor at a single real one.
+    The probe gives the policy zeros, ones, and small, ordinary and large random observations, in two equal episodes; with
+    ``env`` also the observations of a reset (seed 0) and of the first 50 steps. The policy must give the same answers in both
+    episodes, on average within 20 ms. It may fail at half of the made-up observations, but at none of the real ones.
 
     Args:
         source: Python code that defines ``policy(obs)``, or a class ``Policy`` with ``__call__`` or ``act``
         observation_space: a space of arrays, or a Dict or Tuple of such spaces
         action_space: Box or Discrete
-        env: an environment with these spaces, to be reset and stepped
+        env: an environment with these spaces; the probe resets and steps it
 
     Raises:
-        PolicyRejected: with the line, where there is one, and the reason
-        TypeError: spaces that it does not serve
+        PolicyRejected: with the line, if there is one, and the reason
+        TypeError: a space is not supported
 
     Example:
         >>> env = gym.make("Pendulum-v1")
@@ -76,7 +76,7 @@ def is_readable(space: gym.Space) -> bool:
 
 
 def _probe(policy: ContainedPolicy, space: gym.Space, take: Callable[[Any], Any]) -> None:
-    """Tries made-up observations, twice."""
+    """Tries made-up observations twice."""
     space, rng = copy.deepcopy(space), np.random.default_rng(0)
     space.seed(0)
     fills: list[Callable] = [np.zeros, np.ones]
@@ -94,7 +94,7 @@ def _probe(policy: ContainedPolicy, space: gym.Space, take: Callable[[Any], Any]
     if len(faults) > len(observations) / 2:
         raise faults[0]
     if seconds > SLOWEST_CALL:
-        # How long is not said: it would be another prompt, and so another reply, each time that it is sent back to a model.
+        # Without the time that it took: a model is told this, and its prompt, and so its reply, would differ every time.
         raise PolicyFault(f"a call takes longer than the {1000 * SLOWEST_CALL:.0f} ms that are allowed")
     for once, again in zip(*episodes, strict=True):
         if not isinstance(once, PolicyFault) and not np.array_equal(once, again):
@@ -104,7 +104,7 @@ def _probe(policy: ContainedPolicy, space: gym.Space, take: Callable[[Any], Any]
 
 
 def _made_up(space: gym.Space, fill: Callable) -> Any:
-    """An observation of a space's structure; what counts is drawn from the space, for it may be an index."""
+    """An observation of a space's structure; integers are drawn from the space, because they may be indices."""
     if isinstance(space, Dict):
         return {key: _made_up(part, fill) for key, part in space.spaces.items()}
     if isinstance(space, Tuple):
@@ -122,7 +122,7 @@ def _action(answer: Any, space: gym.Space) -> Any:
 
 
 def _taken(take: Callable[[Any], Any], answer: Any) -> Any:
-    """What is made of an answer, or the fault that it is."""
+    """The answer in the form of the action space, or its fault."""
     try:
         return answer if isinstance(answer, PolicyFault) else take(answer)
     except (ValueError, TypeError) as error:

@@ -1,4 +1,4 @@
-"""Whether a prior is played in the environment that it was written for, and sees what that observes."""
+"""Checks that a prior plays in the environment that it was written for, and reads its observations."""
 
 import json
 import warnings
@@ -25,7 +25,7 @@ def family(env_id: str) -> tuple[str | None, str]:
 
 
 def space_facts(space: gym.Space, with_bounds: bool = False) -> Any:
-    """Returns what of a space a prior's code rests on, in JSON's types: shapes, names, numbers of values; an action's bounds.
+    """Returns the facts of a space that a prior's code depends on, in JSON's types: shapes, names, sizes; an action's bounds.
 
     Example:
         >>> space_facts(Dict(speed=Box(-1, 1, (3,)), gear=Discrete(5)))
@@ -54,7 +54,7 @@ def env_facts(env: gym.Env) -> dict[str, Any]:
 
 
 def warn_of_changed_observations(env: gym.Env, prior_input: str | None) -> None:
-    """Warns if a prior is handed observations that were normalised, rescaled or stacked: it is to see the physical ones."""
+    """Warns if a prior reads observations that were normalised, rescaled or stacked instead of the physical ones."""
     changing = wrappers.NormalizeObservation, wrappers.RescaleObservation, wrappers.FrameStackObservation
     inner = env
     while isinstance(inner, gym.Wrapper) and prior_input is None:
@@ -71,7 +71,7 @@ def warn_of_changed_observations(env: gym.Env, prior_input: str | None) -> None:
 def require_written_for(folder: Path, env: gym.Env, prior_input: str | None, name: str) -> None:
     """Raises a ValueError if ``provenance.json`` says that a prior was written for another environment, or for other spaces.
 
-    It was if none of the environments that it serves has the id, in whatever version, and none the spaces.
+    That is so if none of the environments that it serves has the id, in any version, or none has the spaces.
     """
     facts = json.loads((folder / "provenance.json").read_text("utf-8"))
     serves, written_for = facts.get("serves"), facts.get("spaces")
