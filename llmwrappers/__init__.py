@@ -53,7 +53,7 @@ from llmwrappers.wrappers.vector import transition_info
 __version__ = "0.1.0"
 
 gym.register("llmwrappers/HopperBeyond-v0", entry_point="llmwrappers.envs.hopper_beyond:HopperBeyond", max_episode_steps=1000)
-# By name only: the environment is a part of local_llm, and made by it.
+# Registered by name only: the environment is part of local_llm, which makes it.
 gym.register("llmwrappers/PolicyWriting-v0", entry_point="local_llm.policy_writing:PolicyWriting", order_enforce=True)
 gym.register("llmwrappers/PongGrid-v0", entry_point="llmwrappers.envs.pong:PongGrid", max_episode_steps=27_000)
 gym.register("llmwrappers/PongObjects-v0", entry_point="llmwrappers.envs.pong:PongObjects", max_episode_steps=27_000)
@@ -78,7 +78,7 @@ for name, env_id, steps, slots in (
 
 
 def __dir__() -> list[str]:
-    """The public names alone, for who looks around."""
+    """The public names alone, for completion in a shell."""
     return sorted([*__all__, "__version__"])
 
 

@@ -1,4 +1,4 @@
-"""load_agent: a trained agent, taken home: what a script's run left behind, as a policy of NumPy alone."""
+"""load_agent: the trained agent of a script's run, as a policy that needs NumPy alone."""
 
 import io
 import json
@@ -24,7 +24,7 @@ def numpy_layer(kind: str, parameters: Sequence[NDArray], options: dict[str, Any
     """Returns a layer of torch.nn in NumPy, on the same memory: for a few inputs torch's overhead is most of the time.
 
     Raises:
-        KeyError: a kind that is not known here
+        KeyError: the kind of layer is unknown here
 
     Example:
         >>> numpy_layer("ReLU", [], {})(np.array([-1.0, 2.0])).tolist()
@@ -67,8 +67,8 @@ class Agent:
     """Acts as a trained agent does in evaluations: the most probable action, without mask, prior or LLM.
 
     Attributes:
-        env_id, env_kwargs: the environment that it was trained in
-        script: what trained it
+        env_id, env_kwargs: the environment of its training
+        script: the script that trained it
     """
 
     def __init__(self, arrays: dict[str, NDArray]):
@@ -96,7 +96,7 @@ class Agent:
         return np.minimum(np.maximum(x[0].reshape(low.shape), low), high)
 
     def make(self, **kwargs: Any) -> gym.Env:
-        """Makes its environment, as ``gym.make`` does: ``agent.make(render_mode="human")``."""
+        """Makes the agent's environment, as ``gym.make`` does: ``agent.make(render_mode="human")``."""
         made = make_rendering if "render_mode" in kwargs else make
         return made(self.env_id, **{**env_kwargs_of(self.env_kwargs), **kwargs})
 
@@ -143,8 +143,8 @@ def load_agent(path: str | Path) -> Agent:
     path = path / FILE if path.is_dir() else path
     if not path.is_file():
         raise FileNotFoundError(
-            f"no agent at {path}: {FILE} stands in the folder of a run that has finished, unless it had --no-save-model or a "
-            "layer that NumPy has not (llmwrappers/agent.py)"
+            f"no agent at {path}: a finished run leaves {FILE} in its folder, unless it had --no-save-model or a layer without "
+            "a form in NumPy (llmwrappers/agent.py)"
         )
     try:
         with np.load(path, allow_pickle=False) as arrays:

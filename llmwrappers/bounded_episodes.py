@@ -1,4 +1,4 @@
-"""BoundedEpisodes: whole episodes can be played in any environment, also where an episode may never end."""
+"""BoundedEpisodes: makes every episode end, also in environments without a time limit."""
 
 import warnings
 from typing import Any
@@ -9,7 +9,7 @@ MAX_EPISODE_STEPS = 10_000
 
 
 class BoundedEpisodes(gym.Wrapper):
-    """Truncates an episode after 10 000 steps, and counts how often; for environments without a time limit of their own.
+    """Truncates an episode after 10 000 steps, and counts how often; for environments without their own time limit.
 
     ``gymnasium.wrappers.TimeLimit`` does the same, and also changes ``spec.max_episode_steps``: this bound is ours, no fact
     about the environment.

@@ -1,5 +1,5 @@
-"""UserError, which every command ends with where its user can help."""
+"""UserError: ends a command with a message that says what the user can do."""
 
 
 class UserError(Exception):
-    """What the user gave cannot work; the message says why and what would."""
+    """The user's input cannot work; the message says why, and what would."""

@@ -1,4 +1,4 @@
-"""Faults: how often code that an LLM wrote has failed, and when it is given up."""
+"""Faults: how often code that an LLM wrote has failed, and whether it is called any more."""
 
 import warnings
 from typing import NamedTuple
@@ -7,7 +7,7 @@ MAX_IN_A_ROW = 10
 
 
 class FaultCounts(NamedTuple):
-    """All faults, and those in a row."""
+    """The number of all faults, and of those in a row."""
 
     total: int = 0
     in_a_row: int = 0
@@ -17,8 +17,8 @@ class Faults:
     """Counts failures, warns of the first one and, after ten in a row, that there will be no more calls.
 
     Args:
-        who: the class that plays the code, which a warning begins with
-        then: what happens where it fails, and where further faults are counted
+        who: the class that runs the code; a warning begins with it
+        then: what happens after a failure, and where further faults are counted
         at_last: what happens after ten in a row
 
     Example:
@@ -38,7 +38,7 @@ class Faults:
 
     @property
     def counts(self) -> FaultCounts:
-        """All of them and those in a row; a resumed run sets them."""
+        """The number of all faults and of those in a row; a resumed run sets them."""
         return FaultCounts(self.total, self.in_a_row)
 
     @counts.setter
@@ -46,7 +46,7 @@ class Faults:
         self.total, self.in_a_row = counts.total, counts.in_a_row
 
     def add(self, reason: str, stacklevel: int) -> None:
-        """Counts one more; ``stacklevel`` is that of warnings.warn, seen from the caller."""
+        """Counts a fault; ``stacklevel`` is that of warnings.warn, seen from the caller."""
         self.total += 1
         self.in_a_row += 1
         if self.total == 1:
@@ -55,5 +55,5 @@ class Faults:
             warnings.warn(f"{self.who} failed {MAX_IN_A_ROW} times in a row; {self.at_last}.", stacklevel=stacklevel + 1)
 
     def end_row(self) -> None:
-        """A call that went well."""
+        """Records a call without a fault."""
         self.in_a_row = 0

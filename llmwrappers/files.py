@@ -1,4 +1,4 @@
-"""write_atomically: a file is the old one or the new one; sha256: its hash; folder_name: what an environment's is called."""
+"""write_atomically: replaces a file as a whole; sha256: its hash; folder_name: the name of an environment's folder."""
 
 import hashlib
 import os
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def write_atomically(path: Path, data: bytes | memoryview | str) -> None:
-    """Leaves at path either what was there or all of the data; several processes may write the same path."""
+    """Writes all of the data to a path, or leaves the old file; several processes may write to the same path."""
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         with open(partial, "wb") as file:
@@ -25,7 +25,7 @@ def sha256(path: Path) -> str:
 
 
 def folder_name(env_id: str) -> str:
-    """Returns what a folder or a file of an environment is called.
+    """Returns the name of a folder or a file of an environment.
 
     Example:
         >>> folder_name("my_package:mine/MyEnv-v0")

@@ -1,4 +1,4 @@
-"""moved_between: whether an environment does the same on two versions of MuJoCo."""
+"""moved_between: whether an environment behaves the same on two versions of MuJoCo."""
 
 import re
 
@@ -10,7 +10,7 @@ MOVED = {(3, 5): ("Ant", "Hopper"), (4, 0): ("Ant",)}
 
 
 def moved_between(env_id: str, before: str | None, now: str | None) -> str:
-    """Returns which version of MuJoCo, between two of them, moved an environment, or "": across it returns are not comparable.
+    """Returns the version of MuJoCo, between two, that changed an environment (returns are not comparable across it), or "".
 
     Example:
         >>> moved_between("Hopper-v4", "3.4.0", "4.0.0"), moved_between("Walker2d-v4", "3.4.0", "4.0.0")
@@ -23,7 +23,7 @@ def moved_between(env_id: str, before: str | None, now: str | None) -> str:
 
 
 def note_on_returns(env_ids: list[str], before: str | None, now: str | None) -> str:
-    """Returns a sentence on the environments that were moved between two versions of MuJoCo, or ""."""
+    """Returns a sentence on the environments that changed between two versions of MuJoCo, or ""."""
     moved = {env_id: version for env_id in env_ids if (version := moved_between(env_id, before, now))}
     if not moved:
         return ""

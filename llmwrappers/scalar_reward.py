@@ -1,4 +1,4 @@
-"""scalar_reward: the reward as one number, or a sentence on what to do where it is several."""
+"""scalar_reward: the reward as one number, or an error with the way out if it is several numbers."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ def scalar_reward(reward: Any) -> float:
         >>> scalar_reward(np.float32(0.5))
         0.5
     """
-    if not isinstance(reward, float) and np.size(reward) != 1:  # of most steps it is a float, and np.size is slow
+    if not isinstance(reward, float) and np.size(reward) != 1:  # it is mostly a float, and np.size is slow
         raise ValueError(
             f"rewards must be numbers, got {reward!r}: register the environment with a wrapper that makes one number of them, "
             "such as mo_gymnasium.wrappers.LinearReward"

@@ -94,7 +94,7 @@ print(sum(returns) / 3)
     assert masked.reset(seed=0)[1]["mask_active"]
 
 
-def test_a_layer_that_numpy_has_not_leaves_no_file(tmp_path, monkeypatch, capsys):
+def test_a_layer_without_a_form_in_numpy_leaves_no_file(tmp_path, monkeypatch, capsys):
     ppo_camel = load_script(ROOT / "cleanrl_scripts" / "ppo_camel.py")
     odd = lambda sizes: nn.Sequential(nn.Linear(sizes[0], 8), nn.Tanh(), Odd(), nn.Linear(8, sizes[-1]))  # noqa: E731
     monkeypatch.setattr("cleanrl_scripts.learning.actor_critic.mlp", odd)
@@ -102,7 +102,7 @@ def test_a_layer_that_numpy_has_not_leaves_no_file(tmp_path, monkeypatch, capsys
     ppo_camel.main(arguments.split())
     (run_dir,) = tmp_path.glob("*")
     assert "note: no agent.npz" in capsys.readouterr().out
-    with pytest.raises(FileNotFoundError, match=r"no agent at .*agent.npz: .* a layer that NumPy has not"):
+    with pytest.raises(FileNotFoundError, match=r"no agent at .*agent.npz: .* a layer without a form in NumPy"):
         load_agent(run_dir)
 
 

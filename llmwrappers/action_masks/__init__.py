@@ -1,1 +1,1 @@
-"""Intervals and sets of allowed actions: the arithmetic under LLMActionMask."""
+"""Intervals and sets of allowed actions: the arithmetic of LLMActionMask."""

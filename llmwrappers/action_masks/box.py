@@ -1,4 +1,4 @@
-"""BoxMask: the interval in which the next action of a Box must lie, and how an action gets there."""
+"""BoxMask: the interval of the next action of a Box, and the map of an action into it."""
 
 import math
 from typing import Any
@@ -45,13 +45,13 @@ class BoxMask:
                 )
         self.space, self.mapping = space, mapping
         self.normalized_space = Box(-1.0, 1.0, space.shape, space.dtype.type)
-        # For who has the space alone, as a replay buffer or a saved agent: what -1 and 1 are once the mask is gone.
+        # A replay buffer or a saved agent has only the space: this tells it what -1 and 1 mean without the mask.
         self.normalized_space.native_space = space  # pyright: ignore[reportAttributeAccessIssue]
         self.no_action = np.full_like(space.low, np.nan)  # what ``info["executed_action"]`` holds at reset
         self._whole = self._interval = (space.low, space.high, *center_and_half_width(space.low, space.high))
 
     def set(self, interval: Interval | None, info: dict[str, Any]) -> bool:
-        """Sets the interval of the next action, the whole space for None, writes it into its info; returns if there is one."""
+        """Sets the interval of the next action (None: the whole space), writes it into the info; returns if there is one."""
         self._interval = self._whole if interval is None else (*interval, *center_and_half_width(*interval))
         info["action_low"], info["action_high"] = np.array(self._interval[0]), np.array(self._interval[1])
         return interval is not None
@@ -76,12 +76,12 @@ class BoxMask:
             ValueError: an answer of another shape than the action space, or one with NaN or Inf
         """
         low, high, _, half_width = self._whole
-        # Clipped before it is cast, which a large number would not survive.
+        # Clip before the cast, in which a large number would overflow.
         center = native_action(answer, low, high).astype(self.space.dtype)
         return interval_around(center, radius * half_width, low, high)
 
     def part_within(self, low: Any, high: Any) -> Interval:
-        """Returns the part of any interval that lies in the space.
+        """Returns the part of an interval that lies in the space.
 
         Raises:
             ValueError: another shape than the space has, NaN, or nothing in common with it

@@ -1,4 +1,4 @@
-"""DiscreteMask: which actions of a Discrete space may be the next one, and what is played instead of another."""
+"""DiscreteMask: which actions of a Discrete space are allowed next, and what replaces the others."""
 
 import operator
 from typing import Any
@@ -33,13 +33,13 @@ class DiscreteMask:
         self.mask, self.is_active = np.ones(space.n, dtype=np.int8), False
 
     def allowed(self, answer: Any) -> NDArray[np.int8]:
-        """Returns the mask (n,) of what a prior allows (see ``allowed_actions``)."""
+        """Returns the mask (n,) of the actions that a prior allows (see ``allowed_actions``)."""
         return allowed_actions(answer, self.space)
 
     def set(self, mask: NDArray[np.int8] | None, info: dict[str, Any]) -> bool:
-        """Sets the mask of the next action to what of it the environment allows, and writes it into its info.
+        """Sets the mask of the next action to what prior and environment both allow, and writes it into the info.
 
-        Returns whether it applies: there is one, and the environment leaves something of it.
+        Returns whether the prior's mask applies: there is one, and both allow at least one common action.
         """
         legal = self.legal(info["action_mask"]) if "action_mask" in info else np.ones_like(self.mask)
         self.is_active = mask is not None and bool((mask & legal).any())
@@ -70,7 +70,7 @@ class DiscreteMask:
             index = -1
         if not 0 <= index < self.space.n:
             raise ValueError(f"action must be in {self.space}, got {action!r}")
-        # Where the mask is off, an action that the environment does not allow is the environment's to deal with.
+        # If the mask is off, the environment handles the actions that it does not allow.
         if self.is_active and not self.mask[index]:
             allowed = np.flatnonzero(self.mask)
             index = int(allowed[index % len(allowed)])

@@ -1,4 +1,4 @@
-"""Gate: whether a mask applies, drawn with a probability at every step (CAMEL) or once an episode."""
+"""Gate: whether a mask applies, drawn with a probability at every step (CAMEL) or once per episode."""
 
 import warnings
 
@@ -9,7 +9,7 @@ STREAM = 1
 
 
 class Gate:
-    """Draws whether the mask applies, from a stream of its own.
+    """Draws whether the mask applies, from its own random stream.
 
     Args:
         every: "step" or "episode", how often it is drawn
@@ -29,20 +29,20 @@ class Gate:
         self.was_open = self.had_effect = False
 
     def begin_episode(self, probability: float, seed: int | None = None) -> None:
-        """Draws for an episode that begins; ``seed`` begins the stream anew."""
+        """Draws at the beginning of an episode; ``seed`` restarts the stream."""
         if seed is not None:
             self._rng = np.random.default_rng((seed, STREAM))
         if self.every == "episode":
             self._is_open = self._draw(probability)
 
     def is_open(self, probability: float) -> bool:
-        """Returns whether the mask applies to the next action; to be asked once a step."""
+        """Returns whether the mask applies to the next action; call it once per step."""
         is_open = self._draw(probability) if self.every == "step" else self._is_open
         self.was_open |= is_open
         return is_open
 
     def warn_of_no_effect(self, faults: int) -> None:
-        """Warns, once, if the mask never applied although it was to: ``had_effect`` was not set."""
+        """Warns once if the gate was open, but the mask never had an effect: ``had_effect`` was not set."""
         if self.was_open and not self.had_effect:
             self.had_effect = True
             why = f"the prior failed, {faults} times in all" if faults else "the environment allowed none of its actions"

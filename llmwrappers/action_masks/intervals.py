@@ -21,7 +21,7 @@ def to_native(action: NDArray, low: NDArray, high: NDArray) -> NDArray:
 
 
 def center_and_half_width(low: NDArray, high: NDArray) -> tuple[NDArray, NDArray]:
-    """Returns what :func:`to_native` needs of an interval; who uses an interval more than once keeps it.
+    """Returns what :func:`to_native` needs of an interval; keep it to use the interval more than once.
 
     Example:
         >>> center_and_half_width(np.array([0.0]), np.array([4.0]))
@@ -39,7 +39,7 @@ def scale(action: NDArray, center: NDArray, half_width: NDArray, low: NDArray, h
     """
     native = np.asarray(half_width * action)
     native += center
-    # Rounding may have left the interval by a bit. np.clip takes five times as long on a few numbers.
+    # Rounding may leave the interval by a bit. np.clip takes five times as long on a few numbers.
     np.maximum(native, low, out=native)
     return np.minimum(native, high, out=native)
 
