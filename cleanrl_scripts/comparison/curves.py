@@ -1,4 +1,4 @@
-"""Evaluations from runs and CSV files, and the Curves that they are on common steps: whatever differs is named."""
+"""Evaluations from runs and CSV files, and Curves: evaluations on common steps, with notes on all that differs."""
 
 import csv
 import io
@@ -18,7 +18,7 @@ from cleanrl_scripts.comparison.runs import Run
 from llmwrappers.errors import UserError
 from llmwrappers.files import write_atomically
 
-# What is evaluated, as the scripts log it under eval/, and how it is drawn. The plain agent is what all statistics are about.
+# The metrics that the scripts log under eval/, and how each is drawn. All statistics are of the agent alone.
 PLAIN = "episodic_return"
 GUIDED = {"masked_return": "with the mask", "guided_return": "with the LLM's actions"}
 METRICS = (PLAIN, *GUIDED)
@@ -65,7 +65,7 @@ def csv_rows(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def from_runs(runs: Iterable[Run]) -> tuple[list[Evaluation], dict[Run, str]]:
-    """The evaluations of finished runs, and why some have none that can be used: they diverged, or were not evaluated."""
+    """The evaluations of finished runs, and why some have no usable ones: they diverged, or were not evaluated."""
     evaluations, left_out = [], {}
     for run in runs:
         assert run.run_dir is not None
@@ -88,7 +88,7 @@ def from_runs(runs: Iterable[Run]) -> tuple[list[Evaluation], dict[Run, str]]:
 
 
 def from_csv(path: Path, env_ids: Iterable[str]) -> list[Evaluation]:
-    """The rows of a CSV file; env_ids are those compared, of which it may leave out the only one."""
+    """The rows of a CSV file; if only one environment is compared, the file may leave out env_id."""
     evaluations, env_ids = [], list(dict.fromkeys(env_ids))
     for where, row in csv_rows(path):
         for name in ("step", PLAIN, "seed"):
@@ -109,20 +109,20 @@ def from_csv(path: Path, env_ids: Iterable[str]) -> list[Evaluation]:
 
 
 def curves_of(folder: Path) -> list[Evaluation]:
-    """The rows of a comparison's curves.csv, or none."""
+    """The rows of a comparison's curves.csv; none if there is no such file."""
     return from_csv(folder / "curves.csv", ()) if (folder / "curves.csv").exists() else []
 
 
 def merge(before: list[Evaluation], now: list[Evaluation]) -> list[Evaluation]:
-    """The curves of both; where both have a run, that of now."""
+    """The curves of both; if both have the same run, the new one."""
     known = {(e.env_id, e.arm, e.seed) for e in now}
     return [e for e in before if (e.env_id, e.arm, e.seed) not in known] + now
 
 
 def keep_curves(output: Path, evaluations: list[Evaluation], description: dict) -> None:
-    """Writes curves.csv, one row an evaluation; refuses what cannot be compared.
+    """Writes curves.csv, one row for each evaluation; refuses what cannot be compared.
 
-    Environments and arms are in the order of comparison.json, the baseline first, then others as they come.
+    Environments and arms are in the order of comparison.json, the baseline first; all others follow.
     """
     if not evaluations:
         raise UserError(f"no run in {output} is finished: there is nothing to compare")
@@ -142,7 +142,7 @@ def keep_curves(output: Path, evaluations: list[Evaluation], description: dict) 
 
 @dataclass
 class Curves:
-    """The curves of one environment, on the steps of the baseline's evaluations that all of them span; one column a seed."""
+    """The curves of one environment, on those evaluation steps of the baseline that all curves span; one column a seed."""
 
     env_id: str
     steps: np.ndarray
@@ -178,7 +178,7 @@ class Curves:
 
 
 def align(env_id: str, arms: list[str], evaluations: list[Evaluation]) -> Curves:
-    """Brings the curves of one environment onto common steps and names whatever differs between them."""
+    """Brings the curves of one environment onto common steps, and notes what differs between them."""
     raw: dict[str, dict[int, dict[str, dict[int, float]]]] = {}  # arm -> seed -> metric -> step
     sources: dict[tuple, str] = {}
     for e in evaluations:

@@ -1,4 +1,4 @@
-"""comparison.json: what was asked for in a folder, with which versions, and what each run took and said at its end."""
+"""comparison.json: the arguments of a comparison, the versions, and each run's time and final result."""
 
 import contextlib
 import importlib.metadata
@@ -18,7 +18,7 @@ from llmwrappers.physics import note_on_returns
 
 @contextlib.contextmanager
 def its_turn(output: Path) -> Iterator[None]:
-    """Waits until no other compare.py is at this place in the same folder: each adds to what the other wrote."""
+    """Waits for any other compare.py in the same folder, because each adds to what the other wrote."""
     try:
         import fcntl
     except ImportError:  # on Windows, where nothing is trained
@@ -52,7 +52,7 @@ def versions() -> dict[str, str | None]:
 
 
 def describe(asked: dict, runs: list[Run], external: list[Evaluation], output: Path) -> None:
-    """Writes what is asked for; refuses a folder that holds another comparison, and imported curves of its arms."""
+    """Writes the arguments; refuses a folder with another comparison, and imported curves of a trained arm."""
     with its_turn(output):
         before, curves = description_of(output), curves_of(output)
         trained = {*before.get("arms", ()), *(folder.name for folder in output.glob("runs/*/*"))}
@@ -70,9 +70,9 @@ def describe(asked: dict, runs: list[Run], external: list[Evaluation], output: P
 
 
 def added(before: dict, now: dict, output: Path) -> dict:
-    """Environments, arms and seeds may be added to a comparison that has runs; all else is the same.
+    """Adds environments, arms and seeds to a comparison that has runs; refuses any other change.
 
-    The baseline is the first arm, and stays it unless a command names another before it.
+    The first arm is the baseline, and stays it unless a command names another arm before it.
     """
     if "commit" in before:
         raise UserError(f"the comparison in {output} was made at commit {before['commit']}; give another --output")
@@ -100,14 +100,14 @@ def added(before: dict, now: dict, output: Path) -> dict:
 
 
 def constant(description: dict) -> dict[str, str]:
-    """The flags that are one for all of a comparison."""
+    """The flags that are the same for all runs of a comparison."""
     flags = {"--script": Path(description["script"]).name, "--total-timesteps": str(description["total_timesteps"])}
     expert_models = description["expert_models"]
     return flags | ({"--expert-models": expert_models} if expert_models else {}) | by_name(description["flags"])
 
 
 def command(description: dict, output: Path) -> list[str]:
-    """What trains all of a comparison from the beginning, however many commands it grew by."""
+    """The one command that trains the whole comparison, even if several commands made it."""
     script, seeds = description["script"], description["seeds"]
     arms = [
         name if flags == usual_flags(name, script) else f"{name}={shlex.join(flags)}"
@@ -128,7 +128,7 @@ def command(description: dict, output: Path) -> list[str]:
 
 
 def finished_runs(output: Path) -> list[Run]:
-    """All finished runs of a comparison, also those that this command does not name."""
+    """All finished runs of a comparison, including those that this command does not name."""
     description, runs = description_of(output), []
     for env_id, arm, seed in itertools.product(*(description[name] for name in ("env_ids", "arms", "seeds"))):
         folder = output / "runs" / folder_name(env_id) / arm / str(seed)
@@ -137,7 +137,7 @@ def finished_runs(output: Path) -> list[Run]:
 
 
 def record_runs(output: Path, runs: list[Run], left_out: dict[Run, str]) -> None:
-    """Notes what each run took, was made with and said at its end, for its folder is not kept."""
+    """Records each run's time, versions and final result, because its folder is not kept."""
     description = description_of(output)
     for run in runs:
         assert run.run_dir is not None

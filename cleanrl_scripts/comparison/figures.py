@@ -29,7 +29,7 @@ def thousands(value: float, _=None) -> str:
 
 
 def write_at_the_ends(axis, ends: list[tuple[float, str, dict]]) -> None:
-    """Names the curves where they end, pushed apart where they would overlap."""
+    """Writes the name of each curve at its end; moves names apart that would overlap."""
     low, high = axis.get_ylim()
     ends, gap = sorted(ends, key=lambda end: end[0]), 0.075
     positions = [(value - low) / (high - low) for value, _, _ in ends]
@@ -45,7 +45,7 @@ def write_at_the_ends(axis, ends: list[tuple[float, str, dict]]) -> None:
 
 @matplotlib.rc_context(STYLE)
 def curves_figure(report: Report) -> Figure:
-    """One panel an environment: interquartile mean over seeds with its interval as a band, and how many seeds there are."""
+    """One panel for each environment: interquartile mean over seeds, its interval as a band, and the number of seeds."""
     columns = 2 if len(report.curves) == 4 else min(3, len(report.curves))
     rows = math.ceil(len(report.curves) / columns)
     figure = Figure(figsize=(4.2 * columns, 3.0 * rows + 0.3), layout="constrained")
@@ -84,7 +84,7 @@ def curves_figure(report: Report) -> Figure:
 
 @matplotlib.rc_context(STYLE)
 def summary_figure(report: Report) -> Figure:
-    """Final returns, and below them the probability of being better than the baseline; hollow if there is no interval."""
+    """Final returns, and below the probability of being better than the baseline; a marker without an interval is hollow."""
     titles, rows = list(dict.fromkeys([*report.final, *report.better])), 2 if len(report.arms) > 1 else 1
     size = (max(4.2, 2.8 * len(titles)), rows * (0.9 + 0.3 * len(report.arms)))
     figure = Figure(figsize=size, layout="constrained")
@@ -116,7 +116,7 @@ def summary_figure(report: Report) -> Figure:
 
 
 def image(figure: Figure, kind: str) -> bytes:
-    """A figure as "png", on white, or as "svg", which suits any ground: without white, and black is the text's colour."""
+    """A figure as "png" on white, or as "svg" for any background: no white, and the text's colour instead of black."""
     data = io.BytesIO()
     with matplotlib.rc_context(STYLE):
         if kind == "png":

@@ -1,4 +1,4 @@
-"""Where runs train: LocalPool, so many processes of this machine; RayPool, tasks of a cluster."""
+"""Where runs train: LocalPool, in processes of this machine; RayPool, in tasks of a cluster."""
 
 import logging
 import math
@@ -22,7 +22,7 @@ try:
 except ImportError:  # Windows has none
     fcntl = None
 
-# Becomes the run, which Linux then kills should the process that started it die.
+# This program becomes the run; Linux kills it if the process that started it dies.
 LAUNCH = """\
 import ctypes, os, sys
 ctypes.CDLL(None).prctl(1, 9)
@@ -53,15 +53,15 @@ def start(run: Run) -> subprocess.Popen | None:
             command = [sys.executable, str(run.script), *run.flags, "--runs-dir", str(run.folder)]
         if sys.platform == "linux":
             command = [sys.executable, "-I", "-S", "-c", LAUNCH, str(os.getpid()), *command]
-        # The lock is the child's, too, and so is held for as long as it lives.
-        # In a session of its own: Ctrl-C reaches the program that trains alone, which stops its runs.
+        # The child inherits the lock and holds it as long as it lives.
+        # In its own session: Ctrl-C reaches only the program that trains, and that program stops its runs.
         streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, "start_new_session": True}
         kept = [lock.fileno()] if fcntl else []
         return subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, pass_fds=kept, **streams)
 
 
 class LocalPool:
-    """Trains so many runs at a time, each in a process of its own."""
+    """Trains so many runs at a time, each in its own process."""
 
     def __init__(self, jobs: int):
         self.jobs = jobs
@@ -74,7 +74,7 @@ class LocalPool:
         return process is not None
 
     def ended(self) -> Iterator[tuple[Run, str]]:
-        """The runs that have ended since, with what went wrong."""
+        """The runs that have ended since the last call, each with its error, if any."""
         for run, process in list(self.running.items()):
             if process.poll() is not None:
                 del self.running[run]
@@ -88,7 +88,7 @@ class LocalPool:
 
 
 def train_on_a_node(run: Run, token: Path, working_dir: str) -> str:
-    """The Ray task: what LocalPool does, on whatever node; returns what went wrong."""
+    """The Ray task: does what LocalPool does, on any node; returns the error, if any."""
     node, deadline = platform.node(), time.monotonic() + 30
     while not token.exists():  # a network file system may show a new file late
         if time.monotonic() > deadline:
@@ -110,7 +110,7 @@ def train_on_a_node(run: Run, token: Path, working_dir: str) -> str:
 
 
 class RayPool:
-    """Hands all runs to a Ray cluster, which gives each a core; a run whose node dies goes on elsewhere."""
+    """Hands all runs to a Ray cluster, one core each; if a node dies, its run continues on another."""
 
     jobs = math.inf
 

@@ -14,7 +14,7 @@ from llmwrappers.files import write_atomically
 
 
 def html_page(report: Report, name: str, description: dict, figures: dict[str, str]) -> str:
-    """One file that needs no other."""
+    """The report as one self-contained HTML file."""
     parts = []
     for title, header, rows in report.tables:
         head = "".join(f"<th>{html.escape(cell)}</th>" for cell in header)
@@ -62,7 +62,7 @@ pre {{ white-space: pre-wrap; background: #8882; padding: .7rem }}
 
 
 def hours_of_a_step(description: dict) -> dict[tuple[str, str], float]:
-    """What a step of each environment and arm took, the mean over its runs, as far as it is known."""
+    """The mean hours of a step of each environment and arm, over the runs whose hours are known."""
     hours = {}
     for env_id, arms in description.get("runs", {}).items():
         for arm, seeds in arms.items():
@@ -73,7 +73,7 @@ def hours_of_a_step(description: dict) -> dict[tuple[str, str], float]:
 
 
 def cost(description: dict, runs: int) -> list[str]:
-    """What the runs have cost, as far as it is known: a note, or none."""
+    """A note on the cost of the runs, if it is known."""
     environments = description.get("runs", {}).values()
     notes = [(arm, note) for arms in environments for arm, seeds in arms.items() for note in seeds.values()]
     hours = {arm: [note["hours"] for of, note in notes if of == arm and "hours" in note] for arm in description.get("arms", ())}

@@ -1,7 +1,7 @@
 """Interquartile means, probabilities of improvement and their bootstrap intervals over seeds.
 
-They take the scores of an arm, (seeds,), or of two arms, (2, seeds). Only the probability combines environments, for it has
-no unit: an interquartile mean over environments would leave out those that differ from the rest.
+They take the scores of an arm, (seeds,), or of two arms, (2, seeds). Only the probability combines environments, because it
+has no unit. An interquartile mean over environments would leave out those that differ from the rest.
 """
 
 from typing import NamedTuple
@@ -11,12 +11,12 @@ import scipy.stats
 
 
 def iqm(scores: np.ndarray, axis: int = -1) -> np.ndarray:
-    """Interquartile mean: of the middle half of the scores; of fewer than four, the mean."""
+    """Interquartile mean: the mean of the middle half of the scores; with fewer than four scores, the mean of all."""
     return scipy.stats.trim_mean(scores, 0.25, axis=axis)
 
 
 def difference(pair: np.ndarray, axis: int = -1) -> np.ndarray:
-    """Interquartile mean of the second arm less that of the first."""
+    """Interquartile mean of the second arm minus that of the first."""
     return iqm(pair[1], axis=axis) - iqm(pair[0], axis=axis)
 
 
@@ -49,6 +49,6 @@ def estimate(statistic, *samples: np.ndarray, n_resamples: int = 10_000) -> Esti
 
 
 def better_than(*pairs: np.ndarray) -> Estimate:
-    """The probability of improvement; without an interval where it is 0 or 1, for no resampling changes that."""
+    """The probability of improvement; without an interval if it is 0 or 1, because no resampling changes that."""
     found = estimate(improvement, *pairs)
     return Estimate(found.value) if found.value in (0, 1) else found

@@ -1,4 +1,4 @@
-"""Weights and Biases: the evaluations of tracked runs of a project, and the report as a run of its own."""
+"""Weights and Biases: the evaluations of tracked runs of a project, and the report as a separate run."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""train: starts what is not finished, in order, an expert's runs when it is there; Display: where they are, what is left."""
+"""train: starts all unfinished runs in order, those with an expert when it is ready; Display: their progress."""
 
 import csv
 import json
@@ -27,7 +27,7 @@ def tail(path: Path, size: int = 4000) -> str:
 
 
 def status(run: Run) -> tuple[int, str, float]:
-    """The step, the latest return and the steps a second, by the end of a run's metrics.csv."""
+    """The step, the latest return and the steps per second, from the end of a run's metrics.csv."""
     step, latest, rate = 0, "", 0.0
     text = tail(run.run_dir / "metrics.csv", 65_536) if run.run_dir else ""
     for row in csv.reader(text.split("\n")[1:-1]):  # the first line is cut or the header, the last one is still written
@@ -40,11 +40,11 @@ def status(run: Run) -> tuple[int, str, float]:
 
 
 class Display:
-    """One live line a run and one for all; where there is no terminal, a block now and then.
+    """Shows one live line for each run and one for all; without a terminal, a block from time to time.
 
     Args:
-        log: gets the lines; ``print`` is live on a terminal
-        later: how many runs like these are to come after them
+        log: called with the lines; ``print`` is live on a terminal
+        later: how many runs like these will follow
     """
 
     def __init__(self, runs: list[Run], log: Callable[[str], object], later: int = 0):
@@ -64,7 +64,7 @@ class Display:
             self.drawn = 0
 
     def update(self, running: list[Run], waiting: list[Run], failed: int) -> None:
-        """Draws, if it is time to."""
+        """Draws, if enough time has passed."""
         if time.monotonic() - self.last < (1 if self.is_live else 30):
             return
         self.last = time.monotonic()
@@ -100,7 +100,7 @@ def final_return(run_dir: Path) -> float:
 
 
 def choose_expert(run: Run, model: Path) -> str:
-    """Keeps the model of the environment's best run of EXPERT; returns what is in the way."""
+    """Saves the model of the environment's best run of EXPERT; returns why it cannot, if so."""
     if model.exists():
         return ""
     finished = sorted(path.parent for path in (run.folder.parents[1] / EXPERT).glob("*/*/summary.json"))
@@ -120,18 +120,18 @@ def train(
     log: Callable[[str], object] = print,
     later: int = 0,
 ) -> dict[Run, str]:
-    """Trains what is not finished; returns why those failed that did.
+    """Trains the unfinished runs; returns the failed ones, each with the reason.
 
-    Whatever ends it, ends the runs; the next call goes on from their last checkpoints.
+    When it ends, for any reason, its runs end, too; the next call continues from their last checkpoints.
 
     Args:
         output: the folder of all runs
-        jobs: runs at a time on this machine; one a core if None
+        jobs: runs at a time on this machine; one per core if None
         ray: the address of a Ray cluster, to train there
         log, later: see ``Display``
 
     Raises:
-        UserError: the first run of all did not start
+        UserError: the very first run did not start
     """
     waiting = [run for run in runs if not run.is_finished]
     if not waiting:
@@ -144,11 +144,11 @@ def train(
     display.print(f"training {len(waiting)} of {len(runs)} runs, {where}, in {output}")
     failed: dict[Run, str] = {}
     refused: set[tuple[str, str]] = set()  # environments and arms
-    # Until one run has begun, none is started beside it: a mistake in the command is then one failure, not one a run.
+    # Until one run trains, no other is started: so a mistake in the command is one failure, not one for each run.
     has_begun = any(run.run_dir for run in runs)
 
     def waits_for_others(run: Run) -> bool:
-        """Whether the runs of which one is its expert are still to end."""
+        """Whether a run must wait for the runs that its expert is chosen from."""
         if run.expert is None or run.expert.exists():
             return False
         return any((other.env_id, other.arm) == (run.env_id, EXPERT) for other in (*waiting, *pool.running))

@@ -1,4 +1,4 @@
-"""The verdict of a report, in one sentence, and what its arms are."""
+"""The verdict of a report in one sentence, and what its arms are."""
 
 import shlex
 from collections.abc import Iterable
@@ -8,9 +8,9 @@ from cleanrl_scripts.comparison.tables import Report, with_interval
 
 
 def verdict(report: Report) -> str:
-    """Which arm has the highest final return in which environments, and whether its interval is apart from the baseline's.
+    """Which arm has the highest final return in which environments, and whether its interval overlaps the baseline's.
 
-    Where the baseline is the highest, its interval is held against all the others.
+    If the baseline has the highest return, its interval is compared with all the others.
     """
     claims: dict[tuple[str, str], list[str]] = {}  # (arm, how sure) -> environments
     for curves in report.curves:
@@ -28,7 +28,7 @@ def verdict(report: Report) -> str:
         has = "in"
     seeds = sorted({len(of_arm) for curves in report.curves for of_arm in curves.seeds.values()})
     text = f"{'; '.join(clauses)} ({_count(seeds)} an arm)."
-    begins_with_arm = next(iter(claims))[0] != ""  # whose name stays as it is
+    begins_with_arm = next(iter(claims))[0] != ""  # an arm's name keeps its case
     return text if begins_with_arm else text[0].upper() + text[1:]
 
 
@@ -38,7 +38,7 @@ def _count(seeds: list[int]) -> str:
 
 
 def _highest(report: Report, env_id: str) -> tuple[str, str]:
-    """The arm of the highest final return in an environment, and how sure that is; no arm where there is nothing to tell."""
+    """The arm with the highest final return in an environment, and how sure that is; "" if there is no such arm."""
     final, baseline = report.final[env_id], report.arms[0]
     values = {arm: float(found.value) for arm, found in final.items()}
     arm = max(values, key=values.__getitem__)
@@ -65,7 +65,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def arms_explained(report: Report, description: dict) -> list[tuple[str, str, str]]:
-    """Of every arm its name, what it is as far as that is known, and its flags; none where nothing was trained here."""
+    """The name of each arm, what it is (if known) and its flags; none if nothing was trained here."""
     if "arms" not in description:
         return []
     lines = []
