@@ -1,4 +1,4 @@
-"""Holds what the commands that ask a model share: options, what answers, the output folder, how they end."""
+"""The shared parts of the commands that ask a model: options, backend, output folder, exit status."""
 
 import argparse
 import contextlib
@@ -27,34 +27,44 @@ from local_llm.selection.training import TrainingFailed
 MOST_RETRIES = 2
 API_KEY = "LLMWRAPPERS_API_KEY"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-# What a run leaves in its output folder and its next one deletes: all but the prompt that it begins with and training runs.
+# The files of a run that the next run in the same output folder deletes: all but its first prompt and training runs.
 MADE = ("prompt-*.txt", "reply-*.md", "policy-*.py", "table*.json", "critical*.py", "entries.json", "trajectories-2.npz")
 MADE += ("provenance.json", "ledger.json")  # choice.json and report.html stay until there are new ones
 
 
 def add_model_options(parser: argparse.ArgumentParser, shipped: str) -> None:
-    """Adds the options that say what answers, and how; ``shipped`` is what --replay reads without a folder."""
+    """Adds the options of the model; ``shipped`` says what --replay reads without a folder."""
     group = parser.add_argument_group("the model")
     group.add_argument(
-        "--model", help="a name on the Hugging Face Hub, a folder, or a server's name for it; by the memory found if not given"
+        "--model",
+        help="a name on the Hugging Face Hub, a folder, or the server's name of the model; if not given, chosen by memory size",
     )
     group.add_argument("--revision", help="a branch, tag or commit of the model")
     group.add_argument("--quantization", choices=("4bit", "8bit"), help="needs bitsandbytes")
     group.add_argument(
         "--server", metavar="URL",
-        help=f"an OpenAI-compatible server, e.g. http://localhost:11434/v1; a key, if it wants one, in {API_KEY}",
+        help=f"an OpenAI-compatible server, e.g. http://localhost:11434/v1; if it needs a key, set {API_KEY}",
     )  # fmt: skip
-    group.add_argument("--temperature", type=float, default=Sampling.temperature, help="0 makes all replies alike")
-    group.add_argument("--top-p", type=float, default=Sampling.top_p, help="in (0, 1]")
-    group.add_argument("--max-new-tokens", type=int, default=Sampling.max_new_tokens, help="of an answer")
-    group.add_argument("--thinking", metavar="TOKENS", type=int, default=0, help="budget for thinking before the answer")
+    group.add_argument(
+        "--temperature", type=float, default=Sampling.temperature, help="randomness of the replies; 0 makes all the same"
+    )
+    group.add_argument(
+        "--top-p", type=float, default=Sampling.top_p, help="share of the most probable tokens to sample from, in (0, 1]"
+    )
+    group.add_argument("--max-new-tokens", type=int, default=Sampling.max_new_tokens, help="most tokens of an answer")
+    group.add_argument("--thinking", metavar="TOKENS", type=int, default=0, help="most tokens of thinking before the answer")
 
     group = parser.add_argument_group("recorded replies")
     group.add_argument(
         "--replay", metavar="DIR", nargs="?", const=Path(), type=Path,
-        help=f"ask nothing: replies from this folder, or {shipped}",
+        help=f"ask no model: read the replies from this folder, or {shipped}",
     )  # fmt: skip
-    group.add_argument("--recording", choices=("auto", "record", "off"), default="auto", help="auto asks nothing twice")
+    group.add_argument(
+        "--recording",
+        choices=("auto", "record", "off"),
+        default="auto",
+        help="auto: record replies, and never ask the same twice",
+    )
     group.add_argument(
         "--recordings", metavar="DIR", type=Path, default=CACHE / "llmwrappers" / "replies",
         help="where replies are recorded",
@@ -62,15 +72,15 @@ def add_model_options(parser: argparse.ArgumentParser, shipped: str) -> None:
 
 
 def add_env_options(parser: argparse.ArgumentParser, help: str, required: bool) -> None:
-    """Adds the options that say which environment."""
+    """Adds the options of the environment."""
     parser.add_argument("--env-id", required=required, help=help)
     parser.add_argument(
-        "--env-kwargs", metavar="JSON", default="{}", help='what it is made with, a JSON object: \'{"obs_type": "ram"}\''
+        "--env-kwargs", metavar="JSON", default="{}", help='arguments of gym.make, as a JSON object: \'{"obs_type": "ram"}\''
     )
 
 
 def take_env_kwargs(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
-    """Reads ``args.env_kwargs``; ends the program where it is no JSON object."""
+    """Reads ``args.env_kwargs``; ends the program if it is no JSON object."""
     try:
         args.env_kwargs = env_kwargs_of(args.env_kwargs)
     except ValueError as error:
@@ -164,7 +174,7 @@ def make_backend(args: argparse.Namespace) -> Backend:
 
 
 def exit_status(name: str, run: Callable[[argparse.Namespace], object], args: argparse.Namespace) -> int:
-    """Runs a command to its end; returns its exit status, after a line on what went wrong, if anything did."""
+    """Runs a command; prints its error, if there is one; returns its exit status."""
     accept_older_versions()
     try:
         run(args)
@@ -179,7 +189,7 @@ def exit_status(name: str, run: Callable[[argparse.Namespace], object], args: ar
 
 @contextlib.contextmanager
 def stopped_by_sigterm() -> Iterator[None]:
-    """Makes SIGTERM an exception, so that the model's and the training's processes end too; a second one changes nothing."""
+    """Makes SIGTERM an exception, so that the model's and the training's processes end, too; ignores a second one."""
 
     def stop(*_: Any) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -193,13 +203,13 @@ def stopped_by_sigterm() -> Iterator[None]:
 
 
 def how_to_go_on(args: argparse.Namespace) -> str:
-    """Returns what a command that ended early may promise."""
+    """Returns how to continue a command that was stopped."""
     asks_nothing_twice = args.replay is not None or args.recording == "auto"
     return "; the same command continues from there" if asks_nothing_twice else ""
 
 
 def why_refused(error: Exception, reply: Reply, sampling: Sampling) -> str:
-    """Returns what is wrong with a reply, for the user: of thinking that the limit cut off, also which options set the limit.
+    """Returns the error of a reply for the user; if the limit cut off the thinking, with the options that set the limit.
 
     Example:
         >>> print(why_refused(StillThinking("..."), Reply("<think>", "length", 9, 700, 1.0), Sampling(max_new_tokens=700)))
@@ -217,11 +227,11 @@ def claim_output(
 ) -> None:
     """Makes the output folder and writes the (first) prompt; refuses a folder that holds something else.
 
-    A prompt that is not known yet, None, is not compared with what is there, nor written.
+    A prompt that is not known yet (None) is neither compared nor written.
 
     Raises:
-        UserError: it cannot be written, is what the replies are read from, belongs to another prompt, or holds replies that
-            are not in the folder ``recorded``
+        UserError: the folder cannot be written, is the one of the recorded replies, belongs to another prompt, or has replies
+            that are not in the folder ``recorded``
     """
     if recorded is not None and recorded.resolve() == folder.resolve():
         raise UserError(f"--output {folder} is where the recorded replies are; name another folder")

@@ -5,21 +5,21 @@
     python -m local_llm.find_critical_states --trajectories trajectories.npz                # a model on this machine
     python -m local_llm.find_critical_states --trajectories trajectories.npz --server http://localhost:11434/v1
     python -m local_llm.find_critical_states --trajectories trajectories.npz --rounds 2     # tries the table, asks again
-    python -m local_llm.find_critical_states --trajectories trajectories.npz --ask code     # of a stuck agent: code alone
+    python -m local_llm.find_critical_states --trajectories trajectories.npz --ask code     # for a stuck agent: code alone
     python -m local_llm.find_critical_states --replay                                       # rebuilds the shipped tables
 
 The model is asked four times, each time with one prompt that needs no other (``prompts/ultra_*.md``): for the critical states,
-for the actions, for the rewards, and for a Python function that generalises them. The output folder has the form of a shipped
-table (prompt-*.txt, reply-*.md, table.json, critical.py, provenance.json) and is one:
-``LLMActionOverride(env, critical_states="tables/Hopper-v4")``. Beside it: ledger.json.
+for the actions, for the rewards, and for a Python function that generalises them. The output folder is guidance like the
+shipped one (prompt-*.txt, reply-*.md, table.json, critical.py, provenance.json):
+``LLMActionOverride(env, critical_states="tables/Hopper-v4")``. It also has ledger.json.
 
-With ``--ask code`` it is asked once, for a function that leads a stuck agent on, also in states that no episode shows
+With ``--ask code`` it is asked once, for a function that guides a stuck agent, also in states that no episode shows
 (``prompts/ultra_function.md``). The folder then holds no table. ``--prompts-only`` writes the first prompt and ends.
 
-With ``--rounds 2`` the agent, whose agent.pt lies beside its trajectories, goes on learning with that table for a while. Then
-the model is shown what each entry was worth and what the agent does now, and answers for a second table. The first one is kept
-as table-1.json and critical-1.py, what the trial gave as entries.json and trajectories-2.npz; the names of the second round's
-prompts and replies end in -2.
+With ``--rounds 2`` the agent (agent.pt beside its trajectories) trains with that table for a while. Then the model reads what
+each entry was worth and how the agent plays now, and answers with a second table. The first one becomes table-1.json and
+critical-1.py, the results of the trial are entries.json and trajectories-2.npz, and the names of the second round's prompts
+and replies end in -2.
 
 Reference:
     Tan, Yan and Yang, "LLM-Guided Reinforcement Learning: Addressing Training Bottlenecks through Policy Modulation",
@@ -145,24 +145,33 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
         description="Asks a language model for the critical states in an agent's episodes, and for actions and rewards there.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    parser.add_argument("--trajectories", metavar="FILE", type=Path, help="episodes of the agent (.npz)")
-    add_env_options(parser, "the environment they are from; with --replay alone, the shipped table to rebuild", required=False)
-    parser.add_argument("--output", metavar="DIR", type=Path, help="the folder to write (tables/ENV_ID if not given)")
-    parser.add_argument("--episodes", type=int, default=Settings.episodes, help="that are shown; the others set the tolerance")
-    parser.add_argument(
-        "--states-per-episode", type=int, default=Settings.states_per_episode, help="critical states to ask for, at most"
+    parser.add_argument("--trajectories", metavar="FILE", type=Path, help="the agent's episodes (.npz)")
+    add_env_options(
+        parser, "the environment of the episodes; with --replay alone, the shipped table to rebuild", required=False
     )
-    parser.add_argument("--token-budget", type=int, default=Settings.token_budget, help="for the episodes in a prompt")
+    parser.add_argument("--output", metavar="DIR", type=Path, help="the output folder (tables/ENV_ID if not given)")
     parser.add_argument(
-        "--hit-rate", type=float, default=Settings.hit_rate, help="share of the other episodes' steps that are to match"
+        "--episodes", type=int, default=Settings.episodes, help="episodes that the model reads; the others set the tolerance"
     )
     parser.add_argument(
-        "--rounds", type=int, default=Settings.rounds, help="2: tries the table on agent.pt beside FILE, and asks again"
+        "--states-per-episode",
+        type=int,
+        default=Settings.states_per_episode,
+        help="most critical states to ask for, per episode",
     )
-    parser.add_argument("--ask", choices=("all", "code"), default=Settings.ask, help="code: for a function alone, once")
+    parser.add_argument("--token-budget", type=int, default=Settings.token_budget, help="tokens for the episodes in a prompt")
+    parser.add_argument(
+        "--hit-rate", type=float, default=Settings.hit_rate, help="share of the other episodes' steps that must match"
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=Settings.rounds, help="2: trains agent.pt beside FILE with the table, then asks again"
+    )
+    parser.add_argument("--ask", choices=("all", "code"), default=Settings.ask, help="code: ask once, for a function alone")
     parser.add_argument("--prompts-only", action="store_true", help="writes the first prompt to the folder, and ends")
-    parser.add_argument("--round-timesteps", metavar="N", type=int, default=Settings.round_timesteps, help="of that trial")
-    parser.add_argument("--seed", type=int, default=0, help="of the replies, and of the trial")
+    parser.add_argument(
+        "--round-timesteps", metavar="N", type=int, default=Settings.round_timesteps, help="steps of that training"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of the replies and of that training")
     add_model_options(parser, shipped="those that are shipped; without --trajectories, rebuild that table, or all of them")
     args = parser.parse_args(argv)
     args.argv = list(sys.argv[1:] if argv is None else argv)

@@ -4,10 +4,10 @@
 
     python -m local_llm.write_policy --env-id Hopper-v4                                    # a model on this machine
     python -m local_llm.write_policy --env-id Hopper-v4 --server http://localhost:11434/v1
-    python -m local_llm.write_policy --env-id Hopper-v4 --replay                           # the replies that are shipped
+    python -m local_llm.write_policy --env-id Hopper-v4 --replay                           # the shipped replies
 
-The output folder has the form of a shipped prior (prompt.txt, reply-N.md, policy-N.py, provenance.json) and is one:
-``LLMActionMask(env, prior="policies/Hopper-v4")``. Beside it: report.html, choice.json (all that the choice rests on) and
+The output folder is a prior like the shipped ones (prompt.txt, reply-N.md, policy-N.py, provenance.json):
+``LLMActionMask(env, prior="policies/Hopper-v4")``. It also has report.html, choice.json (all data of the choice) and
 ledger.json.
 """
 
@@ -59,14 +59,14 @@ from local_llm.selection.feedback import report_text
 from local_llm.selection.report import write_report
 from local_llm.selection.training import TrainingFailed, require_trainable
 
-# --refine ends after so many rounds in a row that brought nothing better.
+# --refine ends after so many rounds in a row without a better candidate.
 PATIENCE = 2
 IMPROVE = "Write a better policy: the same rules hold. First reason about what went wrong and why, then give the complete code."
 
 
 @dataclass
 class Writer:
-    """Asks a model for policies and turns its replies into candidates; every reply goes to the output folder as it comes."""
+    """Asks a model for policies and turns its replies into candidates; writes every reply to the output folder at once."""
 
     backend: Backend
     sampling: Sampling
@@ -151,7 +151,7 @@ def retry_messages(messages: list[Message], reply: Reply, error: ExtractionError
 
 
 def refine(writer: Writer, args: argparse.Namespace) -> None:
-    """Sends the report of the best candidate back to the model, for up to ``args.refine`` rounds."""
+    """Sends the report of the best candidate to the model, in up to ``args.refine`` rounds."""
     rounds, episodes, seed = args.refine, args.episodes, args.seed
     random = measure(writer.env, random_actions(writer.env.action_space, seed), episodes, seed)
     measurements: dict[int, Measurement] = {}
@@ -181,7 +181,7 @@ def refine(writer: Writer, args: argparse.Namespace) -> None:
 
 
 def provenance(args: argparse.Namespace, prompt: str, writer: Writer, choice: Choice | None) -> dict[str, Any]:
-    """Returns what one needs to know to trust and to repeat an output folder."""
+    """Returns what is needed to trust and to repeat an output folder."""
     candidates = {}
     for candidate in writer.candidates:
         reply = writer.folder / f"reply-{candidate.number}.md"
@@ -220,20 +220,29 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add_env_options(parser, "any Gymnasium environment, e.g. Hopper-v4 or my_package:MyEnv-v0", required=True)
-    parser.add_argument("--prompt", metavar="FILE", type=Path, help="ask this instead of the rendered prompt")
-    parser.add_argument("--candidates", type=int, default=5, help="how many policies to ask for")
-    parser.add_argument("--refine", metavar="K", type=int, default=0, help="rounds in which the best one's report goes back")
-    parser.add_argument("--output", metavar="DIR", type=Path, help="the folder to write (policies/ENV_ID if not given)")
+    parser.add_argument("--prompt", metavar="FILE", type=Path, help="a prompt to use instead of the rendered one")
+    parser.add_argument("--candidates", type=int, default=5, help="number of policies to ask for")
+    parser.add_argument(
+        "--refine",
+        metavar="K",
+        type=int,
+        default=0,
+        help="rounds in which the model reads the best candidate's report and improves it",
+    )
+    parser.add_argument("--output", metavar="DIR", type=Path, help="the output folder (policies/ENV_ID if not given)")
 
     add_model_options(parser, shipped="those shipped for the environment")
     group = parser.add_argument_group("choosing")
     group.add_argument(
-        "--select", choices=("return", "probe"), default="return", help="by short training, or by episodes alone"
+        "--select",
+        choices=("return", "probe"),
+        default="return",
+        help="return: choose by short training; probe: by episodes alone",
     )
     group.add_argument("--budget-steps", type=int, default=BUDGET_STEPS, help="training steps of all runs together")
     group.add_argument("--jobs", type=int, help="training runs at a time (default: one for each core)")
     group.add_argument("--episodes", type=int, default=10, help="episodes of each candidate alone")
-    group.add_argument("--seed", type=int, default=0, help="of the episodes, the training and the replies")
+    group.add_argument("--seed", type=int, default=0, help="seed of the episodes, the training and the replies")
     args = parser.parse_args(argv)
     args.argv = list(sys.argv[1:] if argv is None else argv)
     for name, least in (("candidates", 1), ("refine", 0), ("budget_steps", 1), ("jobs", 1), ("episodes", 2), ("seed", 0)):
@@ -248,10 +257,10 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
 
 
 def run(args: argparse.Namespace) -> Choice:
-    """Does what the command line asks for.
+    """Runs the command with its arguments.
 
     Raises:
-        UserError, ModelError, TrainingFailed, gymnasium.error.Error, ValueError: what went wrong and what would be right
+        UserError, ModelError, TrainingFailed, gymnasium.error.Error, ValueError: the error, and the way out
     """
     env = make(args.env_id, **args.env_kwargs)
     if not is_readable(env.observation_space):
@@ -264,7 +273,7 @@ def run(args: argparse.Namespace) -> Choice:
         require_trainable(args.candidates + args.refine, args.budget_steps, env)  # before a model is asked
     prompt = args.prompt.read_text("utf-8") if args.prompt else render_prompt(args.env_id, **args.env_kwargs)
     claim_output(args.output, prompt, recordings(args))
-    measure(env, random_actions(env.action_space, args.seed), 1, args.seed)  # what no policy can be played in is refused, too
+    measure(env, random_actions(env.action_space, args.seed), 1, args.seed)  # also refuses environments that no policy can play
     writer = Writer(Overwriting(make_backend(args), args.output), args.sampling, env, args.output, args.episodes, args.seed)
     try:
         choice = write_and_choose(args, prompt, writer)

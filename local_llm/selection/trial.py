@@ -1,4 +1,4 @@
-"""Tries a table of critical states: an agent goes on learning with it, which tells what each entry is worth."""
+"""Tries a table of critical states: an agent trains with it, which shows what each entry is worth."""
 
 import hashlib
 import json
@@ -18,14 +18,14 @@ SCRIPT = Path(__file__).parents[2] / "cleanrl_scripts" / "ppo_ultra.py"
 
 @dataclass
 class Trial:
-    """What came of a table: what each entry was worth, as in entries.json, and episodes of the agent that learned with it."""
+    """The result of a trial: what each entry was worth, as in entries.json, and episodes of the trained agent."""
 
     entries: list[dict[str, Any]]
     trajectories: Trajectories
 
     @property
     def helpful(self) -> list[int]:
-        """The entries that surely helped: their whole interval lies above 0."""
+        """The entries that surely helped: their interval lies above 0."""
         return [row["entry"] for row in self.entries if (row["low"] or 0) > 0]
 
     def worth(self, entry: int) -> str:
@@ -49,18 +49,18 @@ class Trial:
 def try_by_training(
     table: Path, *, agent: Path, env_id: str, episodes: int, seed: int, timesteps: int, env_kwargs: dict[str, Any] | None = None
 ) -> Trial:
-    """Returns what comes of a table while its agent goes on learning with the table's actions, half of them withheld.
+    """Trains an agent with the table's actions, half of them withheld, and returns the result.
 
-    A trial that has finished beside the table before, with the same files, is not repeated; one that was cut is resumed.
+    A trial that has finished beside the table with the same files is not repeated; an interrupted one is resumed.
 
     Args:
         table: a table's file; the trial goes into a folder beside it
         agent: its agent.pt
         env_id: the environment of both
-        episodes: to record of the agent at the end
-        seed: of the trial
-        timesteps: how long it learns
-        env_kwargs: what the environment is made with
+        episodes: number of episodes of the trained agent to record
+        seed: seed of the trial
+        timesteps: training steps
+        env_kwargs: arguments of gym.make
 
     Raises:
         UserError: the training failed, or its script is not there
@@ -88,5 +88,5 @@ def try_by_training(
 
 
 def read_trial(entries: Path, trajectories: Path) -> Trial:
-    """Returns the trial that two files hold."""
+    """Returns the trial in two files."""
     return Trial(json.loads(entries.read_text("utf-8")), Trajectories.load(trajectories))
