@@ -159,7 +159,7 @@ def registered_by(module: str, name: str) -> str:
 
 
 def _package_of(entry_point: Any) -> str:
-    where = entry_point if isinstance(entry_point, str) else getattr(entry_point, "__module__", "")
+    where = entry_point if isinstance(entry_point, str) else getattr(entry_point, "__module__", None) or ""
     return where.partition(":")[0].partition(".")[0]
 
 

@@ -103,6 +103,13 @@ class TestAModuleThatIsToRegister:
         with pytest.raises(gym.error.UnregisteredEnv, match="importing silent registers nothing: write a file that"):
             make("silent:Arm-v0")
 
+    def test_whoever_else_registers_what_is_of_no_module(self, monkeypatch):
+        made = eval("lambda: None", {})  # its __module__ is None
+        monkeypatch.setitem(gym.registry, "Anyone-v0", gym.envs.registration.EnvSpec("Anyone-v0", entry_point=made))
+        (self.folder / "quiet.py").touch()
+        with pytest.raises(gym.error.UnregisteredEnv, match="importing quiet registers nothing"):
+            make("quiet:Arm-v0")
+
     def test_one_that_registers_others_names_them(self):
         (self.folder / "arms.py").write_text("import gymnasium\ngymnasium.register('ArmInsertion-v0', entry_point='arms:make')")
         with pytest.raises(
