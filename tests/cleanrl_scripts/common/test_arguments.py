@@ -45,7 +45,7 @@ SLIPS = [
     (PPO, [*PENDULUM, "--runs-dir", str(ROOT / "README.md"), "--prior", "none"], "cannot make the run folder"),
     (WATCH, [], "give either --run, a run folder, or --env-id, an environment"),
     (WATCH, [*PENDULUM, "--output", "film.avi"], "--output must end in .mp4 or .gif, got film.avi"),
-    (WATCH, ["--run", "runs/nowhere"], "no agent at runs/nowhere: agent.npz stands in the folder of a run that has finished"),
+    (WATCH, ["--run", "runs/nowhere"], "no agent at runs/nowhere: a finished run leaves agent.npz in its folder"),
 ]  # fmt: skip
 
 
