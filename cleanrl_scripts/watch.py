@@ -3,6 +3,7 @@
 #   python cleanrl_scripts/watch.py --env-id Walker2d-v4             # the shipped prior; random actions if there is none
 #   python cleanrl_scripts/watch.py --env-id Pendulum-v1 --prior my_policy.py --output pendulum.gif
 #   python cleanrl_scripts/watch.py --run runs/Walker2d-v4__ppo_camel__auto__1__1795786501
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import gymnasium as gym
 import numpy as np
 import tyro
 
-from cleanrl_scripts.common.films import save_film
+from cleanrl_scripts.common.films import MOST_FPS, save_film
 from cleanrl_scripts.common.stop import run_script
 from llmwrappers import PriorPolicy, load_agent, load_prior
 from llmwrappers.__main__ import program
@@ -51,7 +52,7 @@ def main(argv: list[str] | None = None) -> None:
     except (ValueError, TypeError, OSError, ImportError, gym.error.Error) as error:
         raise UserError(str(error)) from None
     fps, frames = int(env.metadata.get("render_fps", 30)), []
-    every = -(-fps // 25)  # Hopper's 125 pictures a second take minutes to draw where there is no GPU
+    every = math.ceil(fps / MOST_FPS)  # Hopper would have 125 a second
     for episode in range(args.episodes):
         total = steps = 0
         for step in play(env, policy, args.seed + episode):

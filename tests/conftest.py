@@ -152,6 +152,23 @@ def linear(observation):
     return np.array([1.0 + observation[0] / 100, 0.5 - observation[1] / 200])
 
 
+class Endless(gym.Env):
+    """Truncates its episodes itself after ``own_end`` steps, or never."""
+
+    observation_space, action_space = Box(-1, 1, (1,), np.float32), Box(-1, 1, (1,), np.float32)
+
+    def __init__(self, own_end=None):
+        self.own_end = own_end
+
+    def reset(self, *, seed=None, options=None):
+        self.steps = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.steps += 1
+        return np.zeros(1, np.float32), 1.0, False, self.steps == self.own_end, {}
+
+
 class Pictures(gym.Env):
     """Images that are not Pong's."""
 

@@ -1,28 +1,12 @@
 """BoundedEpisodes: an episode that never ends is cut, counted and said."""
 
 import gymnasium as gym
-import numpy as np
 import pytest
+from conftest import Endless
 
 from llmwrappers.bounded_episodes import BoundedEpisodes, bounded
 from llmwrappers.making import make
 from llmwrappers.priors.measurement import measure, random_actions
-
-
-class Endless(gym.Env):
-    observation_space = gym.spaces.Box(-1, 1, (1,), np.float32)
-    action_space = gym.spaces.Box(-1, 1, (1,), np.float32)
-
-    def __init__(self, own_end=None):
-        self.own_end = own_end
-
-    def reset(self, *, seed=None, options=None):
-        self.steps = 0
-        return np.zeros(1, np.float32), {}
-
-    def step(self, action):
-        self.steps += 1
-        return np.zeros(1, np.float32), 1.0, False, self.steps == self.own_end, {}
 
 
 @pytest.fixture(autouse=True)

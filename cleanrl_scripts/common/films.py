@@ -6,9 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
+MOST_FPS = 25  # a second of film needs no more pictures, and without a GPU each takes long to draw
+
 
 def save_film(path: Path, frames: Sequence[np.ndarray], fps: float) -> None:
-    """Writes pictures (height, width, 3), uint8, as NAME.mp4 or NAME.gif, which shows at most 25 of them a second.
+    """Writes pictures (height, width, 3), uint8, as NAME.mp4 or NAME.gif, which shows at most ``MOST_FPS`` of them a second.
 
     Example:
         >>> import tempfile
@@ -25,7 +27,7 @@ def save_film(path: Path, frames: Sequence[np.ndarray], fps: float) -> None:
         return
     from PIL import Image
 
-    every = math.ceil(fps / 25)
+    every = math.ceil(fps / MOST_FPS)
     pictures = [Image.fromarray(frame) for frame in frames[::every]]
     # One palette for all frames, without dithering, so that still parts of the picture cost nothing.
     palette = pictures[len(pictures) // 2].quantize(64, dither=Image.Dither.NONE)

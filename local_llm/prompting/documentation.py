@@ -156,7 +156,7 @@ def _listing(classes: list[type], documented: str) -> str:
 
 
 def _is_data(value: Any, user: type) -> bool:
-    if not inspect.isclass(value) or value.__module__.partition(".")[0] != user.__module__.partition(".")[0]:
+    if not inspect.isclass(value) or _package(value) != _package(user):
         return False
     if dataclasses.is_dataclass(value):
         return all(field.default is not dataclasses.MISSING for field in dataclasses.fields(value))

@@ -4,9 +4,8 @@ import re
 from pathlib import Path
 
 import gymnasium as gym
-import numpy as np
 import pytest
-from gymnasium.spaces import Box
+from conftest import Endless
 
 from llmwrappers import load_prior
 from llmwrappers.making import make
@@ -45,23 +44,6 @@ def test_a_fall_is_named():
     assert len(text.split()) < 1500
 
 
-class Ending(gym.Env):
-    """Truncates its episodes itself after ``own_end`` steps, or never."""
-
-    observation_space, action_space = Box(-1, 1, (1,)), Box(-1, 1, (1,))
-
-    def __init__(self, own_end=None):
-        self.own_end = own_end
-
-    def reset(self, *, seed=None, options=None):
-        self.steps = 0
-        return np.zeros(1, np.float32), {}
-
-    def step(self, action):
-        self.steps += 1
-        return np.zeros(1, np.float32), 1.0, False, self.steps == self.own_end, {}
-
-
 @pytest.mark.filterwarnings("ignore:an episode of Ending-v0 was cut")
 @pytest.mark.parametrize(
     ("own_end", "limit", "ending"),
@@ -73,7 +55,7 @@ class Ending(gym.Env):
     ],
 )
 def test_who_cut_an_episode_is_said(own_end, limit, ending, monkeypatch):
-    gym.register("Ending-v0", Ending, max_episode_steps=limit)
+    gym.register("Ending-v0", Endless, max_episode_steps=limit)
     monkeypatch.setitem(gym.registry, "Ending-v0", gym.registry.pop("Ending-v0"))  # and so it is gone afterwards
     candidate, kwargs = Candidate(1, "", Path(), lambda obs: [0.0]), {"own_end": own_end}
     measurement = measure(make("Ending-v0", **kwargs), candidate.policy, episodes=1, seed=0)
