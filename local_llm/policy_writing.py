@@ -11,12 +11,20 @@ from gymnasium.spaces import Text
 from llmwrappers import PolicyRejected, vet_policy
 from llmwrappers.containment.lint import MAX_CHARACTERS
 from llmwrappers.making import make
+from llmwrappers.priors import PriorPolicy
 from llmwrappers.priors.measurement import measure, random_actions
 from llmwrappers.priors.probe import is_readable
 from local_llm.prompting.render import render_prompt
 from local_llm.replies.extract import extract_policy
 from local_llm.replies.reply_text import ExtractionError
-from local_llm.selection.choose import Candidate
+from local_llm.selection.candidate import Candidate
+from local_llm.selection.episode_pools import (
+    CHOOSING_EPISODES,
+    CHOOSING_SEED,
+    HELD_OUT_EPISODES,
+    HELD_OUT_SEED,
+    WRITING_EPISODES,
+)
 from local_llm.selection.feedback import report_text
 
 LONGEST_OBSERVATION = 200_000
@@ -32,46 +40,69 @@ class PolicyWriting(gym.Env):
     reward                  max(0, R - best) / max(1, abs(random)), where R is the mean return of the policy's episodes,
                             best the greatest R so far, and random that of uniformly random actions, the first best
     terminated              after ``attempts`` steps
-    info                    ``best_return``, ``random_return``; after a step ``mean_return``, unless the policy was refused
+    info                    ``best_return``, ``random_return``, ``refused``, how many policies were; after a step
+                            ``mean_return``, unless the policy was refused. After the last step also ``chosen``, the number
+                            of the step whose policy is best in the hidden episodes (None if all were refused), and
+                            ``held_out_return`` and ``held_out_faults`` of that policy
     ======================  ============================================================================================
 
     The rewards of an episode add up to (last best - random) / max(1, abs(random)). The policy plays in a locked process,
     as all that models write. Its episodes have the same seeds every time, so that R is a function of the action.
 
+    Compare agents by ``held_out_return``, not by the rewards, which rest on few episodes that the agent has seen. Its
+    protocol is EvoPolicyGym's: 128 episodes to write (16 policies of 8), 64 hidden ones in which every accepted policy plays
+    once more, and of which the best mean return is chosen, the latest of equals; 256 held-out ones, in which the chosen one
+    alone plays. No two of these sets share a seed (see ``episode_pools``).
+
     Args:
         env_id: the environment that policies are written for
         attempts: steps of an episode
-        episodes: episodes that a policy is played for, seeded 0, 1, ...
+        episodes: episodes that a policy is played for in a step
+        hidden_episodes: episodes that choose among the policies after the last step
+        held_out_episodes: episodes in which the chosen one is measured
         env_kwargs: what the environment is made with
 
     Raises:
-        ValueError: ``attempts`` or ``episodes`` below 1
+        ValueError: a number of steps or episodes below 1
 
     Example:
         >>> import llmwrappers
-        >>> env = gym.make("llmwrappers/PolicyWriting-v0", env_id="Pendulum-v1", attempts=2)
+        >>> few = {"attempts": 2, "episodes": 3, "hidden_episodes": 2, "held_out_episodes": 4}
+        >>> env = gym.make("llmwrappers/PolicyWriting-v0", env_id="Pendulum-v1", **few)
         >>> prompt, info = env.reset()
         >>> "Write one Python function `policy(obs)`" in prompt
         True
         >>> report, reward, *_ = env.step("```python\\nimport os\\n\\ndef policy(obs):\\n    return [os.getpid()]\\n```")
         >>> reward, report  # doctest: +ELLIPSIS
         (0.0, 'The policy was refused: line 1: import of os, which a policy cannot use; it may import numpy, math, ...
-        >>> report, reward, terminated, *_ = env.step("def policy(obs):\\n    return [0.0]")  # better than flailing
-        >>> reward > 0, terminated
-        (True, True)
+        >>> report, reward, terminated, _, info = env.step("def policy(obs):\\n    return [0.0]")  # better than flailing
+        >>> reward > 0, terminated, info["refused"], info["chosen"], info["held_out_faults"]
+        (True, True, 1, 2, 0)
 
     Reference:
         In the spirit of MLGym: Nathani et al., "MLGym: A New Framework and Benchmark for Advancing AI Research Agents",
-        arXiv 2502.14499.
+        arXiv 2502.14499. Protocol: Wang et al., "EvoPolicyGym: Evaluating Autonomous Policy Evolution in Interactive
+        Environments", arXiv 2607.02440.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012
 
-    def __init__(self, env_id: str, attempts: int = 10, episodes: int = 3, env_kwargs: dict[str, Any] | None = None):
-        for name, value in (("attempts", attempts), ("episodes", episodes)):
+    def __init__(
+        self,
+        env_id: str,
+        attempts: int = 16,
+        episodes: int = WRITING_EPISODES // 16,
+        hidden_episodes: int = CHOOSING_EPISODES,
+        held_out_episodes: int = HELD_OUT_EPISODES,
+        env_kwargs: dict[str, Any] | None = None,
+    ):
+        numbers = {"attempts": attempts, "episodes": episodes}
+        numbers |= {"hidden_episodes": hidden_episodes, "held_out_episodes": held_out_episodes}
+        for name, value in numbers.items():
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value!r}")
         self.env_id, self.attempts, self.episodes = env_id, attempts, episodes
+        self.hidden_episodes, self.held_out_episodes = hidden_episodes, held_out_episodes
         self.env_kwargs = env_kwargs or {}
         self._env = make(env_id, **self.env_kwargs)
         if not is_readable(self._env.observation_space):
@@ -89,31 +120,52 @@ class PolicyWriting(gym.Env):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
         """Forgets all policies; the observation is the prompt."""
         super().reset(seed=seed, options=options)
-        self._left, self._best = self.attempts, self.random_return
+        self._steps, self._best = 0, self.random_return
+        self._accepted: dict[int, PriorPolicy] = {}
         return self._prompt, self._info()
 
     def step(self, action: str):
-        """Plays the policy in a reply; the observation is the report."""
-        self._left -= 1
+        """Plays the policy in a reply; the observation is the report. After the last step it chooses and measures."""
+        self._steps += 1
+        reward, played = 0.0, {}
         try:
             source = extract_policy(action)
             policy = vet_policy(source, self._env.observation_space, self._env.action_space, env=self._env)
         except (ExtractionError, PolicyRejected) as error:
-            return self._text(f"The policy was refused: {error}"), 0.0, self._left == 0, False, self._info()
-        measurement = measure(self._env, policy, self.episodes, seed=0)
-        mean_return = float(np.mean(measurement.returns))
-        reward = max(0.0, mean_return - self._best) / max(1.0, abs(self.random_return))
-        self._best = max(self._best, mean_return)
-        candidate = Candidate(1, source, Path("policy.py"), policy)
-        report = report_text(self.env_id, candidate, measurement, self._random, env_kwargs=self.env_kwargs)
-        return self._text(report), reward, self._left == 0, False, {**self._info(), "mean_return": mean_return}
+            report = f"The policy was refused: {error}"
+        else:
+            self._accepted[self._steps] = policy
+            measurement = measure(self._env, policy, self.episodes, seed=0)
+            mean_return = played["mean_return"] = float(np.mean(measurement.returns))
+            reward = max(0.0, mean_return - self._best) / max(1.0, abs(self.random_return))
+            self._best = max(self._best, mean_return)
+            candidate = Candidate(self._steps, source, Path("policy.py"), policy)
+            report = report_text(self.env_id, candidate, measurement, self._random, env_kwargs=self.env_kwargs)
+        terminated = self._steps == self.attempts
+        info = {**self._info(), **played, **(self._held_out() if terminated else {})}
+        return self._text(report), reward, terminated, False, info
+
+    def _held_out(self) -> dict[str, Any]:
+        """Chooses by the hidden episodes, and measures the chosen policy in the held-out ones."""
+
+        def hidden_return(number: int) -> tuple[float, int]:
+            returns = measure(self._env, self._accepted[number], self.hidden_episodes, CHOOSING_SEED).returns
+            return float(np.mean(returns)), number
+
+        chosen = max(self._accepted, key=hidden_return, default=None)
+        if chosen is None:
+            return {"chosen": None}
+        measured = measure(self._env, self._accepted[chosen], self.held_out_episodes, HELD_OUT_SEED)
+        mean_return = float(np.mean(measured.returns))
+        return {"chosen": chosen, "held_out_return": mean_return, "held_out_faults": measured.faults}
 
     def close(self):
         """Closes the environment that policies are played in."""
         self._env.close()
 
     def _info(self) -> dict[str, Any]:
-        return {"best_return": self._best, "random_return": self.random_return}
+        refused = self._steps - len(self._accepted)
+        return {"best_return": self._best, "random_return": self.random_return, "refused": refused}
 
     def _text(self, text: str) -> str:
         """A text in the observation space: an error may quote any character."""

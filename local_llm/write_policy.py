@@ -54,11 +54,15 @@ from local_llm.prompting.render import render_prompt
 from local_llm.prompting.space_words import without_addresses
 from local_llm.replies.extract import extract_policy
 from local_llm.replies.reply_text import SEND, ExtractionError, Truncated, refusal
-from local_llm.selection.choose import BUDGET_STEPS, Candidate, Choice, Refused, choose_candidate
+from local_llm.selection.candidate import Candidate, Refused
+from local_llm.selection.choose import BUDGET_STEPS, Choice, choose_candidate
+from local_llm.selection.episode_pools import CHOOSING_EPISODES, HELD_OUT_EPISODES
 from local_llm.selection.feedback import report_text
 from local_llm.selection.report import write_report
 from local_llm.selection.training import TrainingFailed, require_trainable
 
+# In so many episodes each candidate plays while policies are written; a report shows what it did there.
+EPISODES = 10
 # --refine ends after so many rounds in a row without a better candidate.
 PATIENCE = 2
 IMPROVE = "Write a better policy: the same rules hold. First reason about what went wrong and why, then give the complete code."
@@ -72,10 +76,11 @@ class Writer:
     sampling: Sampling
     env: gym.Env
     folder: Path
-    episodes: int = 10  # that a policy must play without a fault; seeded from ``seed`` on, as those that measure it later
-    seed: int = 0
+    seed: int = 0  # of the first of the episodes that a policy must play without a fault
+    measurements: dict[int, Measurement] = field(default_factory=dict)  # of the candidates, in these episodes
     candidates: list[Candidate] = field(default_factory=list)
     conversations: dict[int, list[Message]] = field(default_factory=dict)  # with each candidate's reply as the last message
+    played: int = 0  # episodes, those of refused replies too
     lacks_retries: bool = False  # the model did not answer one of them
 
     def __post_init__(self) -> None:
@@ -101,7 +106,7 @@ class Writer:
             source = ""
             try:
                 candidate.source = source = extract_policy(reply.text, reply.finish_reason)
-                candidate.policy = self._vetted(candidate.source)
+                candidate.policy = self._vetted(number, candidate.source)
             except (ExtractionError, PolicyRejected) as error:
                 candidate.rejected = why_refused(error, reply, self.sampling)
                 candidate.refused.append(Refused(reply.text, source, candidate.rejected))
@@ -121,12 +126,14 @@ class Writer:
         print(f"candidate {number}: {candidate.rejected or 'checked and probed'}", flush=True)
         return candidate
 
-    def _vetted(self, source: str) -> PriorPolicy:
+    def _vetted(self, number: int, source: str) -> PriorPolicy:
         policy = vet_policy(source, self.env.observation_space, self.env.action_space, env=self.env)
-        measured = measure(self.env, policy, self.episodes, self.seed)
+        measured = measure(self.env, policy, EPISODES, self.seed)
+        self.played += EPISODES
         if measured.faults:
-            steps = f"{measured.faults} of the {sum(measured.steps)} steps of {self.episodes} episodes"
+            steps = f"{measured.faults} of the {sum(measured.steps)} steps of {EPISODES} episodes"
             raise PolicyRejected(None, f"it fails in {steps} that it plays: {measured.first_fault}")
+        self.measurements[number] = measured
         return policy
 
     def _save(self, name: str, text: str) -> None:
@@ -152,12 +159,8 @@ def retry_messages(messages: list[Message], reply: Reply, error: ExtractionError
 
 def refine(writer: Writer, args: argparse.Namespace) -> None:
     """Sends the report of the best candidate to the model, in up to ``args.refine`` rounds."""
-    rounds, episodes, seed = args.refine, args.episodes, args.seed
-    random = measure(writer.env, random_actions(writer.env.action_space, seed), episodes, seed)
-    measurements: dict[int, Measurement] = {}
-    for candidate in writer.candidates:
-        if candidate.policy is not None:
-            measurements[candidate.number] = measure(writer.env, candidate.policy, episodes, seed)
+    rounds, seed, measurements = args.refine, args.seed, writer.measurements
+    random = measure(writer.env, random_actions(writer.env.action_space, seed), EPISODES, seed)
     failures = 0
     for number in range(1, rounds + 1):
         best = choose(measurements)
@@ -172,8 +175,6 @@ def refine(writer: Writer, args: argparse.Namespace) -> None:
         except ModelError as error:
             print(f"refine: stopped before round {number}: {error}")
             return
-        if better.policy is not None:
-            measurements[better.number] = measure(writer.env, better.policy, episodes, seed)
         failures = 0 if choose(measurements) == better.number else failures + 1
         print(f"refine: round {number} of {rounds} brought {'nothing better' if failures else 'a better policy'}", flush=True)
         if failures == PATIENCE:
@@ -203,6 +204,7 @@ def provenance(args: argparse.Namespace, prompt: str, writer: Writer, choice: Ch
         "replies": f"{len(writer.candidates)} candidates, each with at most {MOST_RETRIES} retries; --refine {args.refine}",
         "prompt_sha256": hashlib.sha256(prompt.encode()).hexdigest(),
         "candidates": candidates,
+        "episodes": {"to write": writer.played, "to choose": args.episodes, "held out": args.held_out_episodes},
         "default": {
             "candidate": choice and choice.candidate,
             "rule": choice and choice.rule,
@@ -241,11 +243,18 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
     )
     group.add_argument("--budget-steps", type=int, default=BUDGET_STEPS, help="training steps of all runs together")
     group.add_argument("--jobs", type=int, help="training runs at a time (default: one for each core)")
-    group.add_argument("--episodes", type=int, default=10, help="episodes of each candidate alone")
+    group.add_argument("--episodes", type=int, default=CHOOSING_EPISODES, help="episodes that each candidate is chosen by")
+    group.add_argument(
+        "--held-out-episodes",
+        type=int,
+        default=HELD_OUT_EPISODES,
+        help="episodes in which the best one is measured after the choice",
+    )
     group.add_argument("--seed", type=int, default=0, help="seed of the episodes, the training and the replies")
     args = parser.parse_args(argv)
     args.argv = list(sys.argv[1:] if argv is None else argv)
-    for name, least in (("candidates", 1), ("refine", 0), ("budget_steps", 1), ("jobs", 1), ("episodes", 2), ("seed", 0)):
+    at_least = {"candidates": 1, "refine": 0, "budget_steps": 1, "jobs": 1, "episodes": 2, "held_out_episodes": 1, "seed": 0}
+    for name, least in at_least.items():
         value = getattr(args, name)
         if value is not None and value < least:
             parser.error(f"--{name.replace('_', '-')} must be at least {least}, got {value}")
@@ -274,7 +283,7 @@ def run(args: argparse.Namespace) -> Choice:
     prompt = args.prompt.read_text("utf-8") if args.prompt else render_prompt(args.env_id, **args.env_kwargs)
     claim_output(args.output, prompt, recordings(args))
     measure(env, random_actions(env.action_space, args.seed), 1, args.seed)  # also refuses environments that no policy can play
-    writer = Writer(Overwriting(make_backend(args), args.output), args.sampling, env, args.output, args.episodes, args.seed)
+    writer = Writer(Overwriting(make_backend(args), args.output), args.sampling, env, args.output, args.seed)
     try:
         choice = write_and_choose(args, prompt, writer)
     except (ModelError, TrainingFailed) as error:
@@ -305,6 +314,7 @@ def write_and_choose(args: argparse.Namespace, prompt: str, writer: Writer) -> C
         select=args.select,
         budget_steps=args.budget_steps,
         episodes=args.episodes,
+        held_out_episodes=args.held_out_episodes,
         seed=args.seed,
         run_dir=args.output / "training",
         jobs=args.jobs,
@@ -312,7 +322,7 @@ def write_and_choose(args: argparse.Namespace, prompt: str, writer: Writer) -> C
     facts = provenance(args, prompt, writer, choice)
     write_json(args.output / "provenance.json", facts)
     report = args.output / "report.html"
-    names = ("model", "revision", "replies", "sampling", "command", "date", "replayed_from", "replayed", "versions")
+    names = ("model", "revision", "replies", "sampling", "command", "date", "replayed_from", "replayed", "episodes", "versions")
     shown = {name: facts[name] for name in names if facts.get(name) is not None}
     write_report(report, args.env_id, prompt, writer.candidates, choice, ledger=str(writer.metered.ledger), provenance=shown)
     write_json(args.output / "choice.json", asdict(choice))

@@ -17,11 +17,12 @@ import gymnasium as gym
 from cleanrl_scripts.comparison.runs import Run
 from cleanrl_scripts.comparison.training import train
 from llmwrappers.making import make
-from llmwrappers.priors import PriorPolicy
 from llmwrappers.priors.chance import exceeds_by_welch
 from llmwrappers.priors.measurement import HEADER, RULE, Measurement, choose, doing_nothing, measure, random_actions, row
 from local_llm.prompting.wording import number_text
 from local_llm.selection import training
+from local_llm.selection.candidate import Candidate
+from local_llm.selection.episode_pools import CHOOSING_EPISODES, CHOOSING_SEED, HELD_OUT_EPISODES, HELD_OUT_SEED
 from local_llm.selection.training import FINAL_SEEDS, MOST_TRAINED, Outcome, Trained
 
 # With three candidates 13 runs of 102 400 steps.
@@ -49,27 +50,6 @@ RULES = {
 
 
 @dataclass
-class Refused:
-    """A reply that could not be used, the code in it ("" if there is none), and why."""
-
-    reply: str
-    source: str
-    why: str
-
-
-@dataclass
-class Candidate:
-    """A policy that a model wrote: its code, its file, the function or why there is none, and the replies refused before."""
-
-    number: int
-    source: str
-    path: Path
-    policy: PriorPolicy | None = None
-    rejected: str = ""
-    refused: list[Refused] = field(default_factory=list)
-
-
-@dataclass
 class Comparison:
     """The results with a candidate and without a prior: one number a run."""
 
@@ -91,23 +71,30 @@ class Choice:
         runs: all training runs; those without a prior have no candidate
         settings: what every training run was given
         comparison: the last trained candidate against no prior
+        held_out: of the best candidate, in episodes that nothing was chosen by
     """
 
     env_id: str
     select: str
     seed: int
-    candidate: int | None
-    best: int | None
-    verdict: str
     rule: str
-    outcomes: dict[int, Outcome]
-    measurements: dict[int, Measurement]
-    random: Measurement
-    nothing: Measurement | None
+    env_kwargs: dict[str, Any] = field(default_factory=dict)
+    candidate: int | None = None
+    best: int | None = None
+    verdict: str = ""
+    outcomes: dict[int, Outcome] = field(default_factory=dict)
+    measurements: dict[int, Measurement] = field(default_factory=dict)
+    random: Measurement = field(default_factory=Measurement)
+    nothing: Measurement | None = None
     runs: list[Trained] = field(default_factory=list)
     settings: dict[str, float] = field(default_factory=dict)
     comparison: Comparison | None = None
-    env_kwargs: dict[str, Any] = field(default_factory=dict)
+    held_out: Measurement | None = None
+
+    @property
+    def first_episode(self) -> int:
+        """The seed of the first episode of ``measurements``."""
+        return self.seed + CHOOSING_SEED
 
 
 def choose_candidate(
@@ -117,7 +104,8 @@ def choose_candidate(
     env_kwargs: dict[str, Any] | None = None,
     select: str = "return",
     budget_steps: int = BUDGET_STEPS,
-    episodes: int = 10,
+    episodes: int = CHOOSING_EPISODES,
+    held_out_episodes: int = HELD_OUT_EPISODES,
     seed: int = 0,
     run_dir: Path = Path("runs"),
     jobs: int | None = None,
@@ -136,8 +124,10 @@ def choose_candidate(
         select: "return" (episodes, then training) or "probe" (episodes alone)
         budget_steps: training steps of all runs together (three candidates take 13 runs). Only longer runs show whether PPO
             alone would overtake a good prior later
-        episodes: episodes of each candidate, seeded ``seed``, ``seed + 1``, ...; at least 2
-        seed: seed of the first episode and of the first training run
+        episodes: episodes that each candidate is chosen by, at least 2
+        held_out_episodes: episodes in which the best one is measured after the choice, at least 1. Each kind has seeds of its
+            own (see ``episode_pools``)
+        seed: seed of the first training run; the episodes' seeds follow from it
         run_dir: the folder of the training runs
         jobs: training runs at a time; one a core if None
         log: called with each line of progress
@@ -154,7 +144,8 @@ def choose_candidate(
         >>> from llmwrappers import load_prior
         >>> hops = Candidate(1, "def policy(obs): ...", Path("policy-1.py"), load_prior("Hopper-v5"))
         >>> wrong = Candidate(2, "import os", Path("policy-2.py"), rejected="line 1: imports os")
-        >>> choice = choose_candidate("Hopper-v5", [hops, wrong], select="probe", episodes=2, log=lambda line: None)
+        >>> few = {"episodes": 2, "held_out_episodes": 1, "log": lambda line: None}
+        >>> choice = choose_candidate("Hopper-v5", [hops, wrong], select="probe", **few)
         >>> choice.candidate, [str(outcome) for outcome in choice.outcomes.values()]
         (1, ['chosen', 'rejected: line 1: imports os'])
     """
@@ -165,50 +156,57 @@ def choose_candidate(
         raise ValueError(f"candidates must be one or more, each with a number of its own, got the numbers {numbers}")
     if episodes < 2:
         raise ValueError(f"episodes must be at least 2, or there is no standard error, got {episodes}")
+    if held_out_episodes < 1:
+        raise ValueError(f"held_out_episodes must be at least 1, got {held_out_episodes}")
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs must be at least 1, got {jobs}")
-    env = make(env_id, **(env_kwargs or {}))
-    time_limit = env.spec and env.spec.max_episode_steps
-    try:
+    with make(env_id, **(env_kwargs or {})) as env:
+        time_limit = env.spec and env.spec.max_episode_steps
         if select == "return":
             training.require_trainable(sum(candidate.policy is not None for candidate in candidates), budget_steps, env)
-        log(HEADER)
-        random = measure(env, random_actions(env.action_space, seed), episodes, seed)
-        log(row("random", random))
-        nothing = None
-        if isinstance(env.action_space, gym.spaces.Box):
-            nothing = measure(env, doing_nothing(env.action_space), episodes, seed)
-            log(row("nothing", nothing))
-        outcomes, measurements, first_with = {}, {}, {}
-        for candidate in candidates:
-            number = candidate.number
-            if candidate.policy is None:
-                outcomes[number] = Outcome("rejected", f"rejected: {candidate.rejected}")
-                continue
-            first = first_with.setdefault(candidate.source, number)
-            if first != number:
-                outcomes[number] = Outcome("repeated", f"repeated: the same code as candidate {first}")
-                continue
-            measured = measurements[number] = measure(env, candidate.policy, episodes, seed)
-            log(row(str(number), measured))
-            if measured.faults:
-                how_often = f"faulted in {measured.faults} of {sum(measured.steps)} steps"
-                outcomes[number] = Outcome("faulted", f"{how_often}: {measured.first_fault}")
-    finally:
-        env.close()
+        choice = _play_all(env, Choice(env_id, select, seed, RULES[select], env_kwargs or {}), candidates, episodes, log)
+        usable = {number: m for number, m in choice.measurements.items() if m.faults == 0}
+        if usable and select == "probe":
+            _choose_by_episodes(choice, usable)
+        elif usable:
+            paths = {candidate.number: candidate.path for candidate in candidates}
+            _choose_by_training(choice, usable, paths, budget_steps, time_limit, run_dir, jobs, execute, log)
+        if not choice.verdict:
+            choice.verdict = _none_usable(choice)
+        choice.outcomes = dict(sorted(choice.outcomes.items()))
+        log(choice.verdict)
+        if choice.best is not None:
+            best = next(c.policy for c in candidates if c.policy is not None and c.number == choice.best)
+            choice.held_out = measure(env, best, held_out_episodes, seed + HELD_OUT_SEED)
+            log(f"candidate {choice.best} in {held_out_episodes} episodes that nothing was chosen by:")
+            log(row("held out", choice.held_out))
+    return choice
 
-    choice = Choice(env_id, select, seed, None, None, "", RULES[select], outcomes, measurements, random, nothing)
-    choice.env_kwargs = env_kwargs or {}
-    usable = {number: m for number, m in measurements.items() if m.faults == 0}
-    if usable and select == "probe":
-        _choose_by_episodes(choice, usable)
-    elif usable:
-        paths = {candidate.number: candidate.path for candidate in candidates}
-        _choose_by_training(choice, usable, paths, budget_steps, time_limit, run_dir, jobs, execute, log)
-    if not choice.verdict:
-        choice.verdict = _none_usable(choice)
-    choice.outcomes = dict(sorted(choice.outcomes.items()))
-    log(choice.verdict)
+
+def _play_all(env: gym.Env, choice: Choice, candidates: list[Candidate], episodes: int, log: Callable) -> Choice:
+    """Measures random actions, doing nothing and all candidates in the same episodes."""
+    first = choice.first_episode
+    log(HEADER)
+    choice.random = measure(env, random_actions(env.action_space, first), episodes, first)
+    log(row("random", choice.random))
+    if isinstance(env.action_space, gym.spaces.Box):
+        choice.nothing = measure(env, doing_nothing(env.action_space), episodes, first)
+        log(row("nothing", choice.nothing))
+    first_with: dict[str, int] = {}
+    for candidate in candidates:
+        number = candidate.number
+        if candidate.policy is None:
+            choice.outcomes[number] = Outcome("rejected", f"rejected: {candidate.rejected}")
+            continue
+        same = first_with.setdefault(candidate.source, number)
+        if same != number:
+            choice.outcomes[number] = Outcome("repeated", f"repeated: the same code as candidate {same}")
+            continue
+        measured = choice.measurements[number] = measure(env, candidate.policy, episodes, first)
+        log(row(str(number), measured))
+        if measured.faults:
+            how_often = f"faulted in {measured.faults} of {sum(measured.steps)} steps"
+            choice.outcomes[number] = Outcome("faulted", f"{how_often}: {measured.first_fault}")
     return choice
 
 

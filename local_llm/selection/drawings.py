@@ -18,7 +18,8 @@ from llmwrappers.making import make_rendering
 from llmwrappers.priors import PriorPolicy
 from llmwrappers.priors.measurement import play
 from local_llm.prompting.wording import count_text, fixed_text, number_text
-from local_llm.selection.choose import Candidate, Choice
+from local_llm.selection.candidate import Candidate
+from local_llm.selection.choose import Choice
 
 FRAMES = 8
 # Frames are made this high, or as high as lets all of them together stay small.
@@ -47,7 +48,7 @@ def films(env_id: str, candidates: list[Candidate], choice: Choice) -> str:
         measured = choice.measurements.get(candidate.number)
         if candidate.policy is not None and measured and not measured.faults:
             try:
-                is_best, episode = candidate.number == choice.best, (measured.steps[0], choice.seed, choice.env_kwargs)
+                is_best, episode = candidate.number == choice.best, (measured.steps[0], choice.first_episode, choice.env_kwargs)
                 filmed[candidate.number], beginning, pause = film(env_id, candidate.policy, *episode, moving=is_best)
                 moving = _moving(beginning, pause) if is_best else moving
             except Exception as error:

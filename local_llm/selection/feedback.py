@@ -11,7 +11,7 @@ from gymnasium.spaces.utils import flatten
 from llmwrappers.making import make
 from llmwrappers.priors.measurement import Measurement, Step, play
 from local_llm.prompting.wording import count_text, number_text
-from local_llm.selection.choose import Candidate
+from local_llm.selection.candidate import Candidate
 
 # How many numbers of states and actions a text shows, and how many of one observation.
 NUMBERS_SHOWN, OBSERVATION_SHOWN = 600, 120

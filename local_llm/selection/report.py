@@ -18,7 +18,8 @@ from llmwrappers.priors.measurement import WINDOWS, Measurement
 from local_llm.command import use_in_python, use_in_training
 from local_llm.prompting.wording import count_text, fixed_text
 from local_llm.selection import code_blocks
-from local_llm.selection.choose import Candidate, Choice
+from local_llm.selection.candidate import Candidate
+from local_llm.selection.choose import Choice
 from local_llm.selection.code_blocks import code_block
 from local_llm.selection.drawings import curves, films
 from local_llm.selection.training import Trained
@@ -116,7 +117,8 @@ def write_report(
         >>> from local_llm.selection.choose import choose_candidate
         >>> source = "def policy(obs): return [-2.0 * obs[1] - 0.5 * obs[2]]"
         >>> candidates = [Candidate(1, source, Path("policy-1.py"), lambda obs: [-2.0 * obs[1] - 0.5 * obs[2]])]
-        >>> choice = choose_candidate("Pendulum-v1", candidates, select="probe", episodes=2, log=lambda line: None)
+        >>> few = {"episodes": 2, "held_out_episodes": 1, "log": lambda line: None}
+        >>> choice = choose_candidate("Pendulum-v1", candidates, select="probe", **few)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     write_report(Path(folder) / "report.html", "Pendulum-v1", "Write policy(obs).", candidates, choice)
         ...     choice.verdict in (Path(folder) / "report.html").read_text()
@@ -284,6 +286,14 @@ def _table_notes(choice: Choice) -> str:
         notes.append("Chatter: mean change of the action from one step to the next, as a share of its range.")
     elif choice.measurements:
         notes.append("Chatter: how often the action changes; where the policy allows several, one is drawn.")
+    if choice.held_out:
+        mean, spread = fmean(choice.held_out.returns), float(np.std(choice.held_out.returns))
+        decimals = _decimals([mean])
+        notes.append(
+            f"Held out: in {len(choice.held_out.returns)} more episodes, which nothing was chosen by, candidate {choice.best} "
+            f"returns {fixed_text(mean, decimals)} \N{PLUS-MINUS SIGN} {fixed_text(spread, decimals)}; "
+            f"{count_text(choice.held_out.faults, 'call', 'calls')} failed."
+        )
     if choice.runs:
         notes.append(
             "Learned: mean return of the agent alone, PPO warm-started from the policy, over the evaluations in the last third "

@@ -229,7 +229,7 @@ SHORT = {
     "python -m llmwrappers watch": "--output film.gif",
     "python -m llmwrappers.priors": "--episodes 1",
     "python -m llmwrappers prompt": "",
-    "python -m local_llm.write_policy --env-id Hopper-v4 --replay": "--select probe --episodes 2",
+    "python -m local_llm.write_policy --env-id Hopper-v4 --replay": "--select probe --episodes 2 --held-out-episodes 2",
     "python docs/tutorial.py": "--steps 3000",
     "python benchmarks/pixels.py": "",
 }

@@ -1,5 +1,7 @@
 """PolicyWriting: the task of writing policies as an environment."""
 
+import itertools
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -7,14 +9,23 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils.env_checker import check_env
 
 import llmwrappers
+from llmwrappers.priors.measurement import measure
+from local_llm.selection.episode_pools import (
+    CHOOSING_EPISODES,
+    CHOOSING_SEED,
+    HELD_OUT_EPISODES,
+    HELD_OUT_SEED,
+    WRITING_EPISODES,
+)
 
 STILL = "```python\ndef policy(obs):\n    return [0.0]\n```"
+FEW = {"attempts": 3, "episodes": 3, "hidden_episodes": 2, "held_out_episodes": 4}
 SWING = "def policy(obs):\n    return [2.0 * (obs[2] > 0) - 1.0]\n"
 
 
 @pytest.fixture
 def env():
-    env = gym.make("llmwrappers/PolicyWriting-v0", env_id="Pendulum-v1", attempts=3)
+    env = gym.make("llmwrappers/PolicyWriting-v0", env_id="Pendulum-v1", **FEW)
     yield env
     env.close()
 
@@ -78,7 +89,41 @@ def test_it_is_made_from_its_spec_and_by_other_names(env):
     assert np.isfinite(again.unwrapped.random_return)
 
 
-@pytest.mark.parametrize("arguments", [{"attempts": 0}, {"episodes": 0}])
+def test_the_last_step_chooses_by_hidden_episodes_and_measures_in_held_out_ones(env):
+    env.reset(seed=0)
+    infos = [env.step(action)[-1] for action in (SWING, "nothing", STILL)]
+    assert "held_out_return" not in infos[0]
+    assert [info["refused"] for info in infos] == [0, 1, 1]
+    pendulum, policies = gym.make("Pendulum-v1"), {1: lambda obs: [2.0 * (obs[2] > 0) - 1.0], 3: lambda obs: [0.0]}
+    hidden = {n: np.mean(measure(pendulum, policy, 2, CHOOSING_SEED).returns) for n, policy in policies.items()}
+    best = max(hidden, key=hidden.get)
+    held_out = measure(pendulum, policies[best], 4, HELD_OUT_SEED).returns
+    assert (infos[-1]["chosen"], infos[-1]["held_out_faults"]) == (best, 0)
+    assert infos[-1]["held_out_return"] == pytest.approx(np.mean(held_out))
+
+
+def test_of_equal_policies_the_latest_is_chosen(env):
+    env.reset(seed=0)
+    infos = [env.step(action)[-1] for action in (STILL, STILL, "nothing")]
+    assert infos[-1]["chosen"] == 2
+
+
+def test_nothing_is_chosen_if_all_were_refused(env):
+    env.reset(seed=0)
+    info = [env.step("nothing")[-1] for _ in range(3)][-1]
+    assert (info["chosen"], info["refused"]) == (None, 3)
+    assert "held_out_return" not in info
+
+
+def test_no_episode_is_in_two_sets():
+    starts = sorted((0, CHOOSING_SEED, HELD_OUT_SEED))
+    assert all(b - a >= max(WRITING_EPISODES, CHOOSING_EPISODES, HELD_OUT_EPISODES) for a, b in itertools.pairwise(starts))
+    protocol = gym.make("llmwrappers/PolicyWriting-v0", env_id="Pendulum-v1").unwrapped
+    numbers = protocol.attempts * protocol.episodes, protocol.hidden_episodes, protocol.held_out_episodes
+    assert numbers == (128, 64, 256)
+
+
+@pytest.mark.parametrize("arguments", [{name: 0} for name in FEW])
 def test_wrong_arguments(arguments):
     with pytest.raises(ValueError, match="must be at least 1, got 0"):
         gym.make("llmwrappers/PolicyWriting-v0", env_id="Pendulum-v1", **arguments)

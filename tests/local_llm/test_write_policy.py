@@ -17,7 +17,7 @@ from local_llm import write_policy
 from local_llm.models.recorded import Recorded
 from local_llm.models.reply import ModelError, Reply, Sampling
 from local_llm.replies.extract import extract_policy
-from local_llm.selection.choose import Candidate
+from local_llm.selection.candidate import Candidate
 from local_llm.selection.training import TrainingFailed, require_trainable
 from local_llm.write_policy import main
 
@@ -25,6 +25,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*is out of date.*:DeprecationWa
 
 SHIPPED = priors.SHIPPED / "Hopper-v4"
 PROMPT = "Write policy(obs)."
+# The choice by episodes alone, few of them.
+PROBE = ["--select", "probe", "--episodes", "2", "--held-out-episodes", "2"]
 
 
 def fenced(code: str) -> str:
@@ -69,7 +71,7 @@ def output(tmp_path, monkeypatch):
 def run(monkeypatch, backend, *arguments):
     """Runs the command on Pendulum-v1 with a backend in the place of a model."""
     monkeypatch.setattr(write_policy, "make_backend", lambda args: backend)
-    options = ["--select", "probe", "--episodes", "2", "--prompt", "prompt.txt"]
+    options = [*PROBE, "--prompt", "prompt.txt"]
     return main(["--env-id", "Pendulum-v1", *options, *arguments])
 
 
@@ -79,7 +81,7 @@ def read(path: Path) -> dict:
 
 def test_the_shipped_replies_become_a_prior_with_no_model(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert main(["--env-id", "Hopper-v4", "--replay", "--select", "probe", "--episodes", "2"]) == 0
+    assert main(["--env-id", "Hopper-v4", "--replay", *PROBE]) == 0
     folder = tmp_path / "policies" / "Hopper-v4"
     for name in ("prompt.txt", *(f"reply-{n}.md" for n in range(1, 6)), *(f"policy-{n}.py" for n in range(1, 6))):
         assert (folder / name).read_bytes() == (SHIPPED / name).read_bytes()
@@ -97,7 +99,7 @@ def test_the_shipped_replies_become_a_prior_with_no_model(tmp_path, monkeypatch,
     assert use_it in capsys.readouterr().out
     assert f"--prior {folder / 'policy-5.py'}" in report
     assert load_prior(folder).source == load_prior("Hopper-v4").source
-    assert main(["--env-id", "Hopper-v4", "--replay", str(folder), "--select", "probe", "--episodes", "2"]) == 1
+    assert main(["--env-id", "Hopper-v4", "--replay", str(folder), *PROBE]) == 1
     assert len(list(folder.glob("reply-*.md"))) == 5  # a replay does not empty the folder that it reads
     assert load_prior(str(folder), candidate=2).source == load_prior("Hopper-v4", candidate=2).source
     env = LLMActionMask(gym.make("Hopper-v4"), prior=str(folder))
@@ -112,7 +114,7 @@ def test_n_candidates_of_a_real_model_of_which_some_are_bad(tmp_path, monkeypatc
     replies = [fenced(code) for code in (STILL, HOSTILE, SHAPE, BROKEN)]
     model = tiny_model(tmp_path / "model", {PROMPT: replies})
     arguments = ["--env-id", "Pendulum-v1", "--prompt", "prompt.txt", "--model", str(model), "--candidates", "12"]
-    arguments += ["--max-new-tokens", "80", "--select", "probe", "--episodes", "8", "--recordings", "recordings"]
+    arguments += ["--max-new-tokens", "80", *PROBE, "--episodes", "8", "--recordings", "recordings"]
     assert main(arguments) == 0
     folder = tmp_path / "policies" / "Pendulum-v1"
     facts = read(folder / "provenance.json")
@@ -229,7 +231,7 @@ class TestCandidates:
         assert "The replies that came are in" in errors
 
     def test_a_replay_says_whence_and_claims_nothing_of_how_the_replies_were_made(self, tmp_path):
-        arguments = "--env-id Hopper-v4 --replay --select probe --episodes 2 --output"
+        arguments = "--env-id Hopper-v4 --replay --select probe --episodes 2 --held-out-episodes 2 --output"
         assert main([*arguments.split(), str(tmp_path / "out")]) == 0
         facts = read(tmp_path / "out" / "provenance.json")
         assert facts["replayed_from"] == "llmwrappers/priors/shipped/Hopper-v4"
@@ -269,7 +271,7 @@ class TestRefine:
         assert run(monkeypatch, backend, "--candidates", "1", "--refine", "1") == 0
         monkeypatch.undo()
         monkeypatch.chdir(output.parents[1])
-        options = ["--env-id", "Pendulum-v1", "--prompt", "prompt.txt", "--select", "probe", "--episodes", "2", "--output", "x"]
+        options = ["--env-id", "Pendulum-v1", "--prompt", "prompt.txt", *PROBE, "--output", "x"]
         assert main([*options, "--replay", str(output), "--candidates", "2"]) == 1
         assert "1 replies to this prompt are recorded" in capsys.readouterr().err
         assert main([*options, "--replay", str(output), "--candidates", "1"]) == 0
@@ -285,7 +287,7 @@ def test_a_policy_of_a_dict_observation_is_vetted_measured_and_chosen(tmp_path, 
     monkeypatch.chdir(tmp_path)
     backend = Scripted(fenced("def policy(obs):\n    return obs['position'] + 0.55\n"), *3 * [fenced(SHAPE)])
     monkeypatch.setattr(write_policy, "make_backend", lambda args: backend)
-    options = ["--candidates", "2", "--select", "probe", "--episodes", "10", "--output", "prior"]
+    options = ["--candidates", "2", *PROBE, "--episodes", "10", "--output", "prior"]
     assert main(["--env-id", "llmwrappers-tests/DictOneStep-v0", *options]) == 0
     assert "`obs['position']`" in backend.asked[0][0]["content"]
     assert read(tmp_path / "prior" / "choice.json")["candidate"] == 1
@@ -308,7 +310,9 @@ def test_what_an_environment_is_made_with_goes_everywhere(tmp_path, monkeypatch,
     assert "This environment was made with optimum=-0.5; where" in backend.asked[0][0]["content"]
     facts, choice = read(tmp_path / "prior" / "provenance.json"), read(tmp_path / "prior" / "choice.json")
     assert facts["env_kwargs"] == choice["env_kwargs"] == {"optimum": -0.5}
-    assert (choice["candidate"], choice["measurements"]["2"]["returns"]) == (2, [0.0] * 10)
+    assert (choice["candidate"], choice["measurements"]["2"]["returns"]) == (2, [0.0] * 64)
+    assert choice["held_out"]["returns"] == [0.0] * 256
+    assert facts["episodes"] == {"to write": 30, "to choose": 64, "held out": 256}
     assert "return: 0 +- 0 " in backend.asked[-1][-1]["content"]
     assert """--env-id llmwrappers-tests/OneStep-v0 --env-kwargs '{"optimum": -0.5}' --prior prior""" in capsys.readouterr().out
 
@@ -406,6 +410,7 @@ class TestBadInput:
             ),
             (["--env-kwargs", "[1]"], "must be a JSON object"),
             (["--candidates", "0"], "--candidates must be at least 1, got 0"),
+            (["--held-out-episodes", "0"], "--held-out-episodes must be at least 1, got 0"),
             (["--episodes", "1"], "--episodes must be at least 2, got 1"),
             (["--temperature", "-1"], "temperature must be finite and at least 0, got -1.0"),
             (["--select", "video"], "invalid choice: 'video'"),
@@ -493,12 +498,12 @@ def test_a_truncated_reply_is_asked_for_again_without_itself():
 
 def test_a_fault_in_the_episodes_goes_back_to_the_model(tmp_path):
     env, backend = gym.make("Pendulum-v1"), Scripted(fenced(RARE), fenced(STILL))
-    writer = write_policy.Writer(backend, Sampling(), env, tmp_path, episodes=3)
+    writer = write_policy.Writer(backend, Sampling(), env, tmp_path)
     (candidate,) = writer.write([{"role": "user", "content": PROMPT}], 1)
     assert not candidate.rejected
     assert candidate.source == STILL
     *_, refusal = backend.asked[-1]
-    assert "steps of 3 episodes that it plays: " in refusal["content"]
+    assert "steps of 10 episodes that it plays: " in refusal["content"]
     assert "IndexError" in refusal["content"]
 
 

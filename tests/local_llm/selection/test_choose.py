@@ -14,7 +14,8 @@ from cleanrl_scripts.comparison.training import train
 from llmwrappers import load_prior
 from llmwrappers.priors.audition import Verdict
 from local_llm.selection import training as training_module
-from local_llm.selection.choose import Candidate, Choice, Comparison, choose_candidate, go_on
+from local_llm.selection.candidate import Candidate
+from local_llm.selection.choose import Choice, Comparison, choose_candidate, go_on
 from local_llm.selection.training import Trained, TrainingFailed, training_settings
 
 SWING_UP = """
@@ -64,6 +65,9 @@ def quiet(line: str) -> None:
     pass
 
 
+PROBE = {"select": "probe", "episodes": 2, "held_out_episodes": 2, "log": quiet}
+
+
 class FakeTraining:
     """Stands in for ``train``: writes the run folder of a training that learned what ``learned`` says of a prior.
 
@@ -100,7 +104,14 @@ class FakeTraining:
 
 
 def choose_trained(candidates, training, tmp_path, **options):
-    arguments = {"episodes": 2, "budget_steps": 80_000, "run_dir": tmp_path / "runs", "log": quiet, **options}
+    arguments = {
+        "episodes": 2,
+        "held_out_episodes": 2,
+        "budget_steps": 80_000,
+        "run_dir": tmp_path / "runs",
+        "log": quiet,
+        **options,
+    }
     return choose_candidate("Pendulum-v1", candidates, select="return", execute=training, **arguments)
 
 
@@ -111,7 +122,7 @@ def constants(number: int) -> list[str]:
 class TestProbe:
     def test_the_one_that_swings_up_is_chosen(self, candidates):
         choice = choose_candidate(
-            "Pendulum-v1", candidates(CONSTANT, SWING_UP, FAULTY, None, SWING_UP), select="probe", episodes=4, log=quiet
+            "Pendulum-v1", candidates(CONSTANT, SWING_UP, FAULTY, None, SWING_UP), **PROBE | {"episodes": 4}
         )
         assert choice.candidate == 2
         assert re.match(r"faulted in 800 of 800 steps: .*ZeroDivisionError", str(choice.outcomes.pop(3)))
@@ -126,7 +137,7 @@ class TestProbe:
         assert choice.runs == []
 
     def test_none_that_beats_random_actions(self, candidates):
-        choice = choose_candidate("Pendulum-v1", candidates(CONSTANT, BRAKE), select="probe", episodes=4, log=quiet)
+        choice = choose_candidate("Pendulum-v1", candidates(CONSTANT, BRAKE), **PROBE | {"episodes": 4})
         assert choice.candidate is None
         assert choice.verdict.startswith("None of them is significantly better by episodes: the best, candidate ")
         assert re.search(r" episodes, random actions -.*, doing nothing -.*\. Ask for other candidates\.$", choice.verdict)
@@ -134,14 +145,14 @@ class TestProbe:
     def test_what_beats_random_actions_must_beat_doing_nothing_too(self, candidates):
         """It pushes to and fro: on Pendulum-v1 random actions are as good; here they cost, and standing still does not."""
         still, push = "def policy(obs):\n    return [0.0]\n", "def policy(obs):\n    return [0.3]\n"
-        choice = choose_candidate("MountainCarContinuous-v0", candidates(still, push), select="probe", episodes=2, log=quiet)
+        choice = choose_candidate("MountainCarContinuous-v0", candidates(still, push), **PROBE)
         assert choice.candidate is None
         assert outcomes_of(choice) == dict.fromkeys((1, 2), "no better than doing nothing")
         assert choice.nothing is not None
         assert choice.nothing.returns == choice.measurements[1].returns
 
     def test_none_that_can_be_used(self, candidates):
-        choice = choose_candidate("Pendulum-v1", candidates(None, FAULTY, None), select="probe", episodes=2, log=quiet)
+        choice = choose_candidate("Pendulum-v1", candidates(None, FAULTY, None), **PROBE)
         assert choice.candidate is None
         assert choice.verdict == ("No candidate could be used: 2 rejected, 1 faulted; candidate 1 rejected: line 3: imports os")
 
@@ -149,7 +160,7 @@ class TestProbe:
         """The reward is the action, 0 to 3; the third answers with an action that there is not."""
         policies = [lambda obs: {0, 1}, lambda obs: {2, 3}, lambda obs: 4, lambda obs: 2]
         made = [Candidate(n, f"# {n}", Path(f"policy-{n}.py"), policy) for n, policy in enumerate(policies, 1)]
-        choice = choose_candidate("llmwrappers-tests/Turns-v0", made, select="probe", episodes=20, log=quiet)
+        choice = choose_candidate("llmwrappers-tests/Turns-v0", made, **PROBE | {"episodes": 20})
         assert choice.candidate == 2
         assert outcomes_of(choice)[1] == "no better than random actions"
         assert outcomes_of(choice)[3].startswith(
@@ -158,7 +169,7 @@ class TestProbe:
         assert choice.measurements[4].returns == [10.0] * 20
 
     def test_a_choice_survives_json(self, candidates):
-        choice = choose_candidate("Pendulum-v1", candidates(SWING_UP, FAULTY), select="probe", episodes=2, log=quiet)
+        choice = choose_candidate("Pendulum-v1", candidates(SWING_UP, FAULTY), **PROBE)
         again = json.loads(json.dumps(asdict(choice), allow_nan=False))
         assert again["measurements"]["1"]["returns"] == choice.measurements[1].returns
 
@@ -347,7 +358,7 @@ def test_real_training_runs_are_read_and_not_repeated(candidates, tmp_path, monk
 
     quick = {**training_settings(4096, None), "total_timesteps": 2560, "num_steps": 256, "eval_every": 256, "eval_episodes": 1}
     monkeypatch.setattr(training_module, "training_settings", lambda steps, time_limit: quick)
-    options = {"budget_steps": 50_000, "episodes": 2, "run_dir": tmp_path / "runs"}
+    options = {"budget_steps": 50_000, "episodes": 2, "held_out_episodes": 2, "run_dir": tmp_path / "runs"}
     choice = choose_candidate("CartPole-v1", candidates(BALANCE), **options, execute=train_once, log=quiet)
     assert [(run.candidate, run.seed) for run in choice.runs] == [(arm, seed) for seed in range(3) for arm in (None, 1)]
     for run in choice.runs:

@@ -14,7 +14,8 @@ from test_drawings import decode
 
 from llmwrappers.priors.measurement import play
 from local_llm.selection import drawings
-from local_llm.selection.choose import RULES, Candidate, Choice, Refused, choose_candidate
+from local_llm.selection.candidate import Candidate, Refused
+from local_llm.selection.choose import RULES, Choice, choose_candidate
 from local_llm.selection.code_blocks import SCRIPT, SCRIPT_SOURCE
 from local_llm.selection.report import write_report
 from local_llm.selection.training import Outcome, Trained, training_settings
@@ -24,6 +25,9 @@ EVIL = "</pre></details><script>alert('code')</script><img src=x onerror=alert(1
 
 def quiet(line: str) -> None:
     pass
+
+
+PROBE = {"select": "probe", "episodes": 2, "held_out_episodes": 2, "log": quiet}
 
 
 class Page(HTMLParser):
@@ -67,7 +71,7 @@ def trained() -> tuple[list[Candidate], Choice]:
     candidates.append(Candidate(3, "import os", Path("policy-3.py"), rejected=f"line 1: imports os {EVIL}"))
     candidates[0].refused = [Refused("the first reply", "import sys", f"imports sys {EVIL}"), Refused(EVIL, "", "no code")]
     candidates[2].refused = [Refused("the only reply", f"import os # {EVIL}", "imports os")]
-    choice = choose_candidate("Pendulum-v1", candidates, select="probe", episodes=2, log=quiet)
+    choice = choose_candidate("Pendulum-v1", candidates, **PROBE)
     choice.select, choice.rule, choice.settings = "return", RULES["return"], training_settings(4096, 200)
     choice.candidate, choice.verdict, choice.outcomes[1] = 1, f"Candidate 1 helps: {EVIL}", Outcome("chosen")
     for seed in range(4):
@@ -142,7 +146,7 @@ class TestPage:
 
         assert first(html) == ["this decided", "learned"]
         candidates = pendulum({1: "", 2: ""})
-        choice = choose_candidate("Pendulum-v1", candidates, select="probe", episodes=2, log=quiet)
+        choice = choose_candidate("Pendulum-v1", candidates, **PROBE)
         write_report(tmp_path / "report.html", "Pendulum-v1", "", candidates, choice)
         assert first((tmp_path / "report.html").read_text("utf-8")) == ["this decided", "return"]
         assert "<title>Pendulum-v1: Candidate 1 helps</title>" in html
@@ -235,7 +239,7 @@ class TestPage:
     def test_without_anything_to_show(self, tmp_path):
         """All were rejected, on a Discrete space that cannot be rendered."""
         candidates = [Candidate(1, "", Path("policy-1.py"), rejected="no code")]
-        choice = choose_candidate("llmwrappers-tests/Turns-v0", candidates, select="probe", episodes=2, log=quiet)
+        choice = choose_candidate("llmwrappers-tests/Turns-v0", candidates, **PROBE)
         write_report(tmp_path / "report.html", "llmwrappers-tests/Turns-v0", "the prompt", candidates, choice)
         page = Page((tmp_path / "report.html").read_text("utf-8"))
         assert "No candidate could be used" in page.text
@@ -244,7 +248,7 @@ class TestPage:
 
     def test_an_environment_without_a_renderer(self, tmp_path):
         candidates = [Candidate(1, "", Path("policy-1.py"), lambda obs: {3})]
-        choice = choose_candidate("llmwrappers-tests/Turns-v0", candidates, select="probe", episodes=2, log=quiet)
+        choice = choose_candidate("llmwrappers-tests/Turns-v0", candidates, **PROBE)
         write_report(tmp_path / "report.html", "llmwrappers-tests/Turns-v0", "the prompt", candidates, choice)
         assert "No film: llmwrappers-tests/Turns-v0 cannot be rendered here (" in (tmp_path / "report.html").read_text("utf-8")
 
