@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from cleanrl_scripts.learning.actor_critic import ActorCritic
 from llmwrappers import CriticalFunction
+from llmwrappers.priors.measurement import keep_returns
 
 FIRST_SEED = 1_000_000
 
@@ -85,6 +86,7 @@ def main() -> None:
     parser.add_argument("--env-id", required=True)
     parser.add_argument("--agents", required=True, nargs="+", metavar="NAME=FILE", help="agent.pt of ppo_ultra.py, critical.py")
     parser.add_argument("--episodes", type=int, default=200, help="each with a seed, and so a grid, of its own")
+    parser.add_argument("--csv", type=Path, help="also write each episode's return: the alone.csv of a comparison")
     parser.add_argument("--output", type=Path, help="the film strip to draw, a PNG")
     parser.add_argument("--film-seed", type=int, default=FIRST_SEED, help="of the episode that is drawn")
     parser.add_argument("--frames", type=int, default=8, help="of each agent, spread over its episode")
@@ -93,6 +95,8 @@ def main() -> None:
     for name, path in (agent.split("=", 1) for agent in args.agents):
         act = load(path, env)
         returns = [play(env, act, FIRST_SEED + episode)[0] for episode in range(args.episodes)]
+        if args.csv:
+            keep_returns(args.csv, args.env_id, name, returns, FIRST_SEED)
         above = np.mean(np.array(returns) > 0)
         print(f"{name}: mean return {np.mean(returns):.3f}, above 0 in {above:.1%} of {len(returns)} episodes")
         if args.output:

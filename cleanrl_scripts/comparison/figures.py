@@ -15,6 +15,7 @@ from cleanrl_scripts.comparison.tables import Report
 # The colours of Okabe and Ito, which the colour-blind can tell apart; markers do so in grey. Eight and seven: 56 arms differ.
 COLORS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
 MARKERS = "os^DvPX"
+DOTS = (":", (0, (1, 4)), (0, (3, 2, 1, 2)))  # of policies that do not learn
 STYLE: dict = {"font.size": 9, "axes.titlesize": 10, "axes.spines.top": False, "axes.spines.right": False}
 STYLE |= {"savefig.dpi": 200, "svg.hashsalt": "compare", "axes.formatter.useoffset": False}
 
@@ -69,6 +70,10 @@ def curves_figure(report: Report) -> Figure:
                 ends.append((float(mean[-1]), f"{arm} ({len(curves.seeds[arm])})", look))
                 if low is not None and high is not None:
                     axis.fill_between(curves.steps, low, high, color=look["color"], alpha=0.15, linewidth=0)
+        for index, (name, returns) in enumerate(report.alone.get(curves.env_id, {}).items()):
+            look = {"color": "#666666", "linestyle": DOTS[index % len(DOTS)], "linewidth": 1.2}
+            axis.axhline(returns.mean(), **look)
+            ends.append((float(returns.mean()), f"{name} alone", {"color": "#666666", "marker": "_"}))
         write_at_the_ends(axis, ends)
         axis.set(title=curves.env_id, xlabel="environment steps", ylabel="return")
         axis.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))

@@ -5,6 +5,7 @@ import itertools
 import shlex
 from pathlib import Path
 
+from cleanrl_scripts.comparison.alone import returns_alone
 from cleanrl_scripts.comparison.curves import from_csv
 from cleanrl_scripts.comparison.description import description_of
 from cleanrl_scripts.comparison.figures import curves_figure, image, summary_figure
@@ -99,7 +100,8 @@ def write_report(folder: Path, threshold: float | None) -> Report:
             why = f"Left out, which may flatter its arm ({run['left_out']})" if "left_out" in run else "Not finished"
             missing.setdefault(why, []).append(f"{env_id} {arm} seed {seed}")
     notes = [f"{why}: {', '.join(runs)}." for why, runs in missing.items()]
-    report = make_report(evaluations, description.get("arms", ()), threshold, notes, hours_of_a_step(description))
+    arms, hours = description.get("arms", ()), hours_of_a_step(description)
+    report = make_report(evaluations, arms, threshold, notes, hours, returns_alone(folder))
     report.notes += cost(description, len(seen))
     write_atomically(folder / "table.md", markdown(report))
     figures: dict[str, str] = {}

@@ -24,6 +24,7 @@ class Report:
     notes: list[str]
     final: dict[str, dict[str, Estimate]]  # environment -> arm
     better: dict[str, dict[str, Estimate]]  # environment, or ALL -> arm
+    alone: dict[str, dict[str, np.ndarray]]  # environment -> policy that does not learn -> the return of each episode
 
 
 def amount(value: float) -> str:
@@ -70,16 +71,19 @@ def make_report(
     threshold: float | None = None,
     notes: Iterable[str] = (),
     hours: Mapping[tuple[str, str], float] | None = None,
+    alone: dict[str, dict[str, np.ndarray]] | None = None,
 ) -> Report:
     """Tables and estimates; the baseline is the first of the arms, which are completed by those that have curves.
 
     Args:
         hours: what a step of an environment and arm took
+        alone: the returns of policies that do not learn, one an episode (see ``returns_alone``)
     """
     arms = list(dict.fromkeys([*arms, *(e.arm for e in evaluations)]))
     env_ids = list(dict.fromkeys(e.env_id for e in evaluations))
     everything = [align(env_id, arms, [e for e in evaluations if e.env_id == env_id]) for env_id in env_ids]
-    report = Report(arms, everything, [], [*notes, *(note for curves in everything for note in curves.notes)], {}, {})
+    report = Report(arms, everything, [], [*notes, *(note for curves in everything for note in curves.notes)], {}, {}, {})
+    report.alone = {env_id: policies for env_id, policies in (alone or {}).items() if env_id in env_ids}
     few = sorted({f"{c.env_id}: {arm}" for c in everything for arm, seeds in c.seeds.items() if len(seeds) < 3})
     if few:
         report.notes.append(f"No interval from fewer than three seeds ({'; '.join(few)}).")
@@ -118,6 +122,10 @@ def add_environment(report: Report, curves: Curves, threshold: float | None, hou
             has_metric = arm in curves.returns[metric]
             row.append(with_interval(estimate(iqm, curves.final(arm, metric)) if has_metric else None))
         rows.append(row)
+    for name, returns in report.alone.get(env_id, {}).items():
+        cells = {"arm": f"{name} alone", "seeds": f"{len(returns)} episodes"}
+        cells |= {"final return": with_interval(estimate(np.mean, returns)), "mean": amount(float(returns.mean()))}
+        rows.append([cells.get(column, "-") for column in header])
     report.tables.append((env_id, header, rows))
 
 
@@ -138,6 +146,10 @@ def add_all_environments(report: Report) -> None:
 
 def explanation(report: Report) -> list[str]:
     baseline = report.arms[0]
+    alone = [
+        "... alone: a policy that does not learn, so that its return is the same at every step; the mean over episodes, with "
+        "its 95 % percentile bootstrap interval, episodes resampled."
+    ]
     return [
         "Final return: the mean of the last tenth of a run's evaluations of the plain agent; over seeds the interquartile mean "
         "(of fewer than four seeds the mean). In brackets 95 % percentile bootstrap intervals, seeds resampled 10,000 times.",
@@ -150,6 +162,7 @@ def explanation(report: Report) -> list[str]:
         f"P(better than {baseline}): the share of all pairs of a run of the arm and one of {baseline} in which the arm's ends "
         "higher, for all environments their mean; seeds as before, within each environment. A share of 0 or 1 has no interval: "
         "resampling cannot change it, more seeds can.",
+        *(alone if report.alone else []),
     ]
 
 

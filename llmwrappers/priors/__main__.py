@@ -7,6 +7,7 @@
     python -m llmwrappers.priors --env-id Pendulum-v1 --prior path/to/policy.py
     python -m llmwrappers.priors --env-id Pendulum-v1 --env-kwargs '{"g": 1.62}'
     python -m llmwrappers.priors --env-id Hopper-v4 --minari hopper/prior-v0 --episodes 100
+    python -m llmwrappers.priors --env-id Hopper-v4 --prior Hopper-v4 --episodes 100 --csv comparisons/mine/alone.csv
 
 ``measurement.py`` says what is measured, and why by that rule. A call faults if the policy raises or returns a wrong shape,
 NaN or Inf; the middle of the action space is executed instead (any action, where the space is Discrete).
@@ -15,13 +16,14 @@ NaN or Inf; the middle of the action space is executed instead (any action, wher
 import argparse
 import json
 import statistics
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 
 from llmwrappers.making import env_kwargs_of, make
 from llmwrappers.priors import _candidates, _folders, load_prior
-from llmwrappers.priors.measurement import HEADER, RULE, choose, measure, row
+from llmwrappers.priors.measurement import HEADER, RULE, Measurement, choose, keep_returns, measure, row
 from llmwrappers.priors.minari_dataset import record_dataset
 
 
@@ -39,6 +41,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--candidate", type=int, metavar="N", help="only this one of the candidates")
     parser.add_argument("--episodes", type=int, default=20, help="episodes a policy (default: %(default)s)")
     parser.add_argument("--minari", metavar="NAME", help="keep the episodes as a Minari dataset: hopper/prior-v0")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="also write each episode's return: alone.csv, for compare.py")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first episode (default: %(default)s)")
     args = parser.parse_args(argv)
     if args.episodes < 1:
@@ -53,6 +56,8 @@ def main(argv: list[str] | None = None) -> None:
         parser.error("--env-kwargs needs --env-id, the environment that is made with them")
     if args.prior and not args.env_id:
         parser.error("--prior needs --env-id, the environment to measure it in")
+    if args.minari and args.csv:
+        parser.error("--csv and --minari: give one of them; a dataset holds the returns, too")
     if args.minari and len(args.env_id or ()) != 1:
         parser.error("--minari needs one --env-id, the environment that its episodes are from")
 
@@ -81,6 +86,14 @@ def main(argv: list[str] | None = None) -> None:
         print(f"{args.minari}: {len(returns)} episodes, {dataset.total_steps} steps, return {statistics.fmean(returns):.1f}")
         print(f'minari.load_dataset("{args.minari}"), in {dataset.storage.data_path.parent}')
         return
+
+    def keep(env_id: str, policy: str, measured: Measurement) -> None:
+        try:
+            if args.csv:
+                keep_returns(args.csv, env_id, policy, measured.returns, args.seed)
+        except (OSError, ValueError) as error:
+            parser.error(f"--csv {args.csv}: {error}")
+
     if not args.prior and args.candidate is None:
         print(f"The rule: {RULE}.\n")
     for env_id in env_ids:
@@ -89,7 +102,9 @@ def main(argv: list[str] | None = None) -> None:
         made_with = f" {json.dumps(env_kwargs)}" if env_kwargs else ""
         print(f"{env_id}{made_with}, episodes seeded {args.seed} to {last_seed}\n{HEADER}", flush=True)
         if args.prior:
-            print(row("yours", measure(env, load_prior(args.prior, args.candidate), args.episodes, args.seed)))
+            measured = measure(env, load_prior(args.prior, args.candidate), args.episodes, args.seed)
+            print(row("yours", measured))
+            keep(env_id, "prior", measured)
         else:
             candidates, default = _candidates(folders[env_id])
             measurements = {}
@@ -97,6 +112,7 @@ def main(argv: list[str] | None = None) -> None:
                 measurements[number] = measure(env, load_prior(env_id, number), args.episodes, args.seed)
                 mark = "   default" if number == default else ""
                 print(row(str(number), measurements[number], mark), flush=True)
+                keep(env_id, f"policy-{number}", measurements[number])
             if args.candidate is None:
                 provenance = json.loads((folders[env_id] / "provenance.json").read_text("utf-8"))
                 print_choice(choose(measurements), provenance["default"])

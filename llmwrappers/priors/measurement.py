@@ -7,15 +7,19 @@ decide.
 """
 
 import copy
+import csv
+import io
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
+from llmwrappers.files import write_atomically
 from llmwrappers.priors.contract import PriorPolicy, allowed_actions, begin_episode, fault_text, native_action
 from llmwrappers.priors.prior_input import read_prior_input
 from llmwrappers.scalar_reward import scalar_reward
@@ -252,6 +256,38 @@ def choose(measurements: dict[int, Measurement]) -> int | None:
     # min, because half of a negative distance is further than the furthest.
     moving = [number for number in faultless if distance[number] >= min(furthest, furthest / 2)]
     return max(moving, key=lambda number: np.mean(faultless[number].returns), default=None)
+
+
+def keep_returns(path: Path, env_id: str, policy: str, returns: Sequence[float], seed: int) -> None:
+    """Writes the return of each episode into a CSV file; other rows stay, those of the same policy there are replaced.
+
+    The columns are env_id, policy, seed, episodic_return. ``compare.py`` shows the file ``alone.csv`` of its folder.
+
+    Args:
+        seed: of the first episode; the others follow it
+
+    Raises:
+        ValueError: the file has other columns
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "alone.csv"
+        >>> keep_returns(path, "Pendulum-v1", "prior", [-120.0, -250.5], seed=7)
+        >>> print(path.read_text(), end="")
+        env_id,policy,seed,episodic_return
+        Pendulum-v1,prior,7,-120.0
+        Pendulum-v1,prior,8,-250.5
+    """
+    text, columns, rows = io.StringIO(), ["env_id", "policy", "seed", "episodic_return"], []
+    if path.exists():
+        header, *rows = [line for line in csv.reader(path.read_text("utf-8").splitlines()) if line] or [[]]
+        if header != columns:
+            raise ValueError(f"{path} has the columns {', '.join(header)}, not {', '.join(columns)}; give another file")
+    rows = [line for line in rows if line[:2] != [env_id, policy]]
+    rows += [[env_id, policy, str(seed + i), repr(float(value))] for i, value in enumerate(returns)]
+    csv.writer(text, lineterminator="\n").writerows([columns, *rows])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, text.getvalue())
 
 
 def row(name: str, m: Measurement, mark: str = "") -> str:

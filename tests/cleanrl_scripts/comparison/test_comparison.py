@@ -13,7 +13,8 @@ import scipy.stats
 from conftest import ROOT
 
 from cleanrl_scripts.comparison import pools, tracking
-from cleanrl_scripts.comparison.curves import Curves, Evaluation, align, from_csv, merge
+from cleanrl_scripts.comparison.alone import returns_alone
+from cleanrl_scripts.comparison.curves import PLAIN, Curves, Evaluation, align, from_csv, keep_curves, merge
 from cleanrl_scripts.comparison.figures import curves_figure, image, style, summary_figure
 from cleanrl_scripts.comparison.pools import RayPool, train_on_a_node
 from cleanrl_scripts.comparison.report import cost, html_page, write_report
@@ -24,6 +25,7 @@ from cleanrl_scripts.comparison.tracking import from_wandb
 from cleanrl_scripts.comparison.training import Display, choose_expert, status, train
 from cleanrl_scripts.comparison.verdict import verdict
 from llmwrappers.errors import UserError
+from llmwrappers.priors.measurement import keep_returns
 
 # ------------------------------------------------------------------------------------------------------ plan and progress
 
@@ -41,7 +43,7 @@ def test_of_a_run_that_is_in_both_the_curve_of_now_counts():
 
 
 def test_many_arms_look_different():
-    report = Report([f"arm-{i}" for i in range(20)], [], [], [], {}, {})
+    report = Report([f"arm-{i}" for i in range(20)], [], [], [], {}, {}, {})
     assert len({tuple(style(report, arm).values()) for arm in report.arms}) == 20
 
 
@@ -477,13 +479,34 @@ def test_the_figure_shows_the_mean_and_the_band_of_all_seeds():
     assert heights.max() > 10.0
 
 
+def test_a_policy_that_does_not_learn_is_a_row_and_a_dotted_line(tmp_path):
+    runs = [Evaluation("Hopper-v4", "none", seed, step, {PLAIN: 10.0}, "") for seed in (1, 2, 3) for step in (0, 100)]
+    keep_curves(tmp_path, runs, {})
+    keep_returns(tmp_path / "alone.csv", "Hopper-v4", "prior", [1.0, 2.0, 3.0, 6.0], seed=7)
+    keep_returns(tmp_path / "alone.csv", "Ant-v4", "prior", [1.0], seed=7)  # which is not compared
+    report = write_report(tmp_path, None)
+    ((_, header, rows),) = report.tables
+    cells = dict(zip(header, rows[-1], strict=True))
+    shown = [cells[column] for column in ("arm", "seeds", "mean", "P(better than none)")]
+    assert shown == ["prior alone", "4 episodes", "3.00", "-"]
+    assert cells["final return"].startswith("3.00 [")
+    assert "prior alone" in (tmp_path / "curves.svg").read_text()
+    assert "episodes resampled" in (tmp_path / "table.md").read_text()
+
+
+def test_an_alone_csv_without_returns_is_refused(tmp_path):
+    (tmp_path / "alone.csv").write_text("env_id,policy\nHopper-v4,prior\n")
+    with pytest.raises(UserError, match="no column episodic_return; it has env_id, policy"):
+        returns_alone(tmp_path)
+
+
 def test_the_committed_comparisons_are_what_their_curves_say(tmp_path):
     found = sorted((ROOT / "benchmarks" / "comparisons").glob("*/curves.csv"))
     assert found
     for curves in found:
         folder = tmp_path / curves.parent.name
         folder.mkdir()
-        for name in ("curves.csv", "comparison.json"):
+        for name in ("curves.csv", "comparison.json", "alone.csv"):
             if (curves.parent / name).exists():
                 (folder / name).write_bytes((curves.parent / name).read_bytes())
         write_report(folder, None)
