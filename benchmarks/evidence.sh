@@ -16,6 +16,20 @@ compare() { # FOLDER ARGUMENTS...
     python cleanrl_scripts/compare.py --output "benchmarks/comparisons/$1" "${@:2}" "${more[@]}"
 }
 
+alone() { # FOLDER ENVIRONMENTS: the default prior by itself, a row of the folder's table
+    for env_id in "${@:2}"; do
+        python -m llmwrappers.priors --env-id "$env_id" --prior "$env_id" --episodes 100 --seed 1000000 \
+            --csv "benchmarks/comparisons/$1/alone.csv"
+    done
+}
+shipped=llmwrappers/critical_states/shipped
+function_alone() { # FOLDER EPISODES ENVIRONMENTS: an LLM's code for critical states, played as a policy
+    for env_id in "${@:3}"; do
+        python benchmarks/stuck_agents.py --env-id "$env_id" --episodes "$2" --csv "benchmarks/comparisons/$1/alone.csv" \
+            --agents "function=$shipped/${env_id//\//-}/critical.py"
+    done
+}
+
 mujoco=(Hopper-v4 Walker2d-v4 Ant-v4)
 paper=(--script td3_camel.py --env-ids "${mujoco[@]}" --total-timesteps 300000 --learning-starts 7500 --no-cuda
     --expert-models "benchmarks/experts/{env_id}.pt")
@@ -31,6 +45,23 @@ compare ppo-camel --env-ids "${mujoco[@]}" BipedalWalker-v3 HalfCheetah-v4 Human
 # On Humanoid-v4 every audition chooses a bad prior: full torque forward, which falls later than doing nothing.
 compare ppo-camel-bad --env-ids Humanoid-v4 --total-timesteps 300000 --arms none bad --seeds 1-5
 compare ppo-camel-short --env-ids "${short[@]}" --total-timesteps 300000 --arms none auto random bad --seeds 1-5
+# What the LLM's code returns by itself, without a learner; compare.py --report-only shows it.
+for folder in ppo-camel ppo-camel-compiled ppo-camel-before camel taught; do alone "$folder" "${mujoco[@]}"; done
+alone ppo-camel BipedalWalker-v3 HalfCheetah-v4 Humanoid-v4
+alone ppo-camel-short "${short[@]}"
+alone ppo-camel-ablations Hopper-v4 Walker2d-v4
+alone sb3-ppo Walker2d-v4
+for folder in camel-1m sb3-td3; do alone "$folder" Hopper-v4; done
+python -m llmwrappers.priors --env-id HalfCheetah-v4 BipedalWalker-v3 Walker2d-v4 --episodes 100 --seed 1000000 \
+    --csv benchmarks/comparisons/ppo-camel-candidates/alone.csv
+function_alone stuck 200 llmwrappers/{KeyCorridor,LockedRoom}-v0
+function_alone stuck-doorkey 200 llmwrappers/DoorKey-v0
+function_alone stuck-credited 200 llmwrappers/KeyCorridor-v0
+function_alone stuck-alone 200 llmwrappers/{KeyCorridor,DoorKey,LockedRoom,MultiRoom}-v0
+for folder in ultra ultra-imitated; do
+    function_alone "$folder" 100 "${mujoco[@]}" llmwrappers/PongObjects-v0
+    sed -i s,llmwrappers/PongObjects-v0,ALE/Pong-v5, "benchmarks/comparisons/$folder/alone.csv"
+done
 # Does the audition choose well? What it chooses; then an agent cloned from each candidate, whatever it returns.
 python benchmarks/auditions.py --seeds 10
 compare ppo-camel-candidates --script benchmarks/ppo_camel_ablations.py --env-ids HalfCheetah-v4 BipedalWalker-v3 Walker2d-v4 \
@@ -81,9 +112,10 @@ corridor=(--env-ids llmwrappers/KeyCorridor-v0 --no-cuda --total-timesteps 10000
 compare stuck-parts --script ppo_ultra.py "${corridor[@]}" \
     --arms a "played=--arm a --imitation-coef 0" "imitated=--arm a --control-probability 0.99" ra
 compare stuck-rice --script benchmarks/rice.py "${corridor[@]}" --arms "rice=--statemask-timesteps 50000"
-# Imitation of tables, for agents that are not stuck.
-compare ultra-imitated --script ppo_ultra.py --env-ids Hopper-v4 Walker2d-v4 --total-timesteps 500000 --no-cuda \
-    --guidance table --arms none a --seeds 1-3
+# ULTRA's guidance imitated, for agents that are not stuck: the paper's tasks, its table and the LLM's code.
+compare ultra-imitated --script ppo_ultra.py --env-ids "${mujoco[@]}" ALE/Pong-v5 --total-timesteps 500000 --no-cuda \
+    --guidance table --seeds 1-3 --arms none a ra random "code-a=--arm a --guidance code" "code-ra=--arm ra --guidance code" \
+    "code-random=--arm random --guidance code"
 # CAMEL: TD3, the paper's form; then more seeds; then the paper's comparisons. The experts are final agents of the paper's form,
 # because TD3 alone has hardly a good one after 300 000 steps.
 compare paper "${paper[@]}" --arms td3 paper --seeds 1-3

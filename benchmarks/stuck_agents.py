@@ -9,6 +9,7 @@ seeds. A critical.py plays alone, too; if it has no action, a random one is play
 """
 
 import argparse
+import json
 import sys
 from collections.abc import Callable, Container
 from pathlib import Path
@@ -84,6 +85,7 @@ def draw(strips: dict[str, list[tuple[int, np.ndarray]]], path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--env-id", required=True)
+    parser.add_argument("--env-kwargs", type=json.loads, default={}, metavar="JSON", help="arguments of gym.make")
     parser.add_argument("--agents", required=True, nargs="+", metavar="NAME=FILE", help="agent.pt of ppo_ultra.py, critical.py")
     parser.add_argument("--episodes", type=int, default=200, help="each with a seed, and so a grid, of its own")
     parser.add_argument("--csv", type=Path, help="also write each episode's return: the alone.csv of a comparison")
@@ -91,7 +93,7 @@ def main() -> None:
     parser.add_argument("--film-seed", type=int, default=FIRST_SEED, help="of the episode that is drawn")
     parser.add_argument("--frames", type=int, default=8, help="of each agent, spread over its episode")
     args = parser.parse_args()
-    env, strips = gym.make(args.env_id, render_mode="rgb_array" if args.output else None), {}
+    env, strips = gym.make(args.env_id, render_mode="rgb_array" if args.output else None, **args.env_kwargs), {}
     for name, path in (agent.split("=", 1) for agent in args.agents):
         act = load(path, env)
         returns = [play(env, act, FIRST_SEED + episode)[0] for episode in range(args.episodes)]

@@ -135,13 +135,24 @@ def test_the_tables_of_results_are_those_of_the_comparisons():
         for env_id, arms in {**long, **short}.items()
         if env_id != "all environments"
     }
-    assert rows_of_intervals(ROOT / "docs" / "results.md") == list(camel.values())
+    alone = [
+        [arms["prior alone"]["final return"], *(arms[arm]["at 20,000"] for arm in ("auto", "none"))]
+        for env_id, arms in {**long, **short}.items()
+        if env_id != "all environments"
+    ]
+    assert rows_of_intervals(ROOT / "docs" / "results.md") == [*camel.values(), *alone]
     sb3_ppo, sb3_td3, td3 = tables("sb3-ppo"), tables("sb3-td3"), tables("camel")
+    mujoco = ("Hopper-v4", "Walker2d-v4", "Ant-v4")
+    parts = [
+        [long[env_id]["prior alone"]["final return"], long[env_id]["auto"]["at 20,000"]]
+        + [td3[env_id][arm]["final return"] for arm in ("td3", "paper")]
+        + [long[env_id][arm]["at 300,000"] for arm in ("none", "auto")]
+        for env_id in mujoco
+    ]
+    assert rows_of_intervals(ROOT / "docs" / "camel.md") == parts
     learners = [[sb3_ppo["Walker2d-v4"][arm]["at 100,000"] for arm in ("ppo", "begin-as")]]
     learners += [[sb3_td3["Hopper-v4"][arm]["final return"] for arm in ("td3", "td3-executed")]]
-    learners += [
-        [td3[env_id][arm]["final return"] for arm in ("td3", "paper")] for env_id in ("Hopper-v4", "Walker2d-v4", "Ant-v4")
-    ]
+    learners += [[td3[env_id][arm]["final return"] for arm in ("td3", "paper")] for env_id in mujoco]
     assert rows_of_intervals(README) == [camel[env_id] for env_id in long if env_id != "all environments"] + learners
     shares = ultra.pop("all environments")
     expected = [[arms[arm]["final return"] for arm in ("none", "ra", "random")] for arms in ultra.values()]
