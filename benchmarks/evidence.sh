@@ -113,8 +113,9 @@ compare stuck-parts --script ppo_ultra.py "${corridor[@]}" \
     --arms a "played=--arm a --imitation-coef 0" "imitated=--arm a --control-probability 0.99" ra
 compare stuck-rice --script benchmarks/rice.py "${corridor[@]}" --arms "rice=--statemask-timesteps 50000"
 # ULTRA's guidance imitated, for agents that are not stuck: the paper's tasks, its table and the LLM's code.
-compare ultra-imitated --script ppo_ultra.py --env-ids "${mujoco[@]}" ALE/Pong-v5 --total-timesteps 500000 --no-cuda \
-    --guidance table --seeds 1-3 --arms none a ra random "code-a=--arm a --guidance code" "code-ra=--arm ra --guidance code" \
+compare ultra-imitated --script ppo_ultra.py --env-ids "${mujoco[@]}" ALE/Pong-v5 --total-timesteps 500000 --no-cuda --seeds 1-3 \
+    --arms none "table-a=--arm a --guidance table" "table-ra=--arm ra --guidance table" \
+    "table-random=--arm random --guidance table" "code-a=--arm a --guidance code" "code-ra=--arm ra --guidance code" \
     "code-random=--arm random --guidance code"
 # CAMEL: TD3, the paper's form; then more seeds; then the paper's comparisons. The experts are final agents of the paper's form,
 # because TD3 alone has hardly a good one after 300 000 steps.
@@ -123,9 +124,9 @@ compare paper "${paper[@]}" --arms td3 paper --seeds 1-3
 compare ultra "${ultra[@]}" --env-ids "${mujoco[@]}" ALE/Pong-v5 --arms none ra random --seeds 1-3
 compare paper "${paper[@]}" --arms td3 paper --seeds 1-5
 compare paper "${paper[@]}" --arms td3 paper paper-random paper-expert --seeds 1-5
-# ULTRA: the other arms, the LLM's code, no entry disabled; the weight of the rewards.
+# ULTRA: the other arms, no entry disabled; the weight of the rewards.
 compare ultra "${ultra[@]}" --env-ids "${mujoco[@]}" ALE/Pong-v5 \
-    --arms none ra random a r rnd statemask "code=--arm ra --guidance code" "ra-always=--arm ra --control-probability 0" --seeds 1-3
+    --arms none ra random a r rnd statemask "ra-always=--arm ra --control-probability 0" --seeds 1-3
 compare ultra-alpha "${ultra[@]}" --env-ids Hopper-v4 \
     --arms none "alpha-0.01=--arm ra --alpha 0.01" "alpha-0.1=--arm ra --alpha 0.1" "alpha-0.5=--arm ra --alpha 0.5" --seeds 1-3
 # Is TD3 CleanRL's TD3? Its defaults at full length.
