@@ -38,7 +38,8 @@ class PolicyWriting(gym.Env):
                             policy, or why it was refused
     action                  a reply with the text of a policy, in any form that ``local_llm.replies.extract`` understands
     reward                  max(0, R - best) / max(1, abs(random)), where R is the mean return of the policy's episodes,
-                            best the greatest R so far, and random that of uniformly random actions, the first best
+                            best the greatest R so far, and random that of uniformly random actions in the episodes of all
+                            steps, the first best
     terminated              after ``attempts`` steps
     info                    ``best_return``, ``random_return``, ``refused``, how many policies were; after a step
                             ``mean_return``, unless the policy was refused. After the last step also ``chosen``, the number
@@ -47,7 +48,7 @@ class PolicyWriting(gym.Env):
     ======================  ============================================================================================
 
     The rewards of an episode add up to (last best - random) / max(1, abs(random)). The policy plays in a locked process,
-    as all that models write. Its episodes have the same seeds every time, so that R is a function of the action.
+    as all that models write. Every step has seeds of its own, the same ones after every reset.
 
     Compare agents by ``held_out_return``, not by the rewards, which rest on few episodes that the agent has seen. Its
     protocol is EvoPolicyGym's: 128 episodes to write (16 policies of 8), 64 hidden ones in which every accepted policy plays
@@ -75,7 +76,8 @@ class PolicyWriting(gym.Env):
         >>> report, reward, *_ = env.step("```python\\nimport os\\n\\ndef policy(obs):\\n    return [os.getpid()]\\n```")
         >>> reward, report  # doctest: +ELLIPSIS
         (0.0, 'The policy was refused: line 1: import of os, which a policy cannot use; it may import numpy, math, ...
-        >>> report, reward, terminated, _, info = env.step("def policy(obs):\\n    return [0.0]")  # better than flailing
+        >>> swing_up = "-10 * s - 2 * w if c > 0.8 else w * (5 - 5 * c - w * w / 6)"  # hold near the top, else add energy
+        >>> report, reward, terminated, _, info = env.step(f"def policy(obs):\\n    c, s, w = obs\\n    return [{swing_up}]")
         >>> reward > 0, terminated, info["refused"], info["chosen"], info["held_out_faults"]
         (True, True, 1, 2, 0)
 
@@ -114,7 +116,7 @@ class PolicyWriting(gym.Env):
         characters = frozenset(string.printable) | {chr(code) for code in range(0xA0, 0x3000)} | frozenset(self._prompt)
         self.action_space = Text(MAX_CHARACTERS, min_length=0, charset=characters)
         self.observation_space = Text(LONGEST_OBSERVATION, charset=characters)
-        self._random = measure(self._env, random_actions(self._env.action_space, seed=0), episodes, seed=0)
+        self._random = measure(self._env, random_actions(self._env.action_space, seed=0), attempts * episodes, seed=0)
         self.random_return = float(np.mean(self._random.returns))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
@@ -135,12 +137,13 @@ class PolicyWriting(gym.Env):
             report = f"The policy was refused: {error}"
         else:
             self._accepted[self._steps] = policy
-            measurement = measure(self._env, policy, self.episodes, seed=0)
+            first = (self._steps - 1) * self.episodes
+            measurement = measure(self._env, policy, self.episodes, first)
             mean_return = played["mean_return"] = float(np.mean(measurement.returns))
             reward = max(0.0, mean_return - self._best) / max(1.0, abs(self.random_return))
             self._best = max(self._best, mean_return)
             candidate = Candidate(self._steps, source, Path("policy.py"), policy)
-            report = report_text(self.env_id, candidate, measurement, self._random, env_kwargs=self.env_kwargs)
+            report = report_text(self.env_id, candidate, measurement, self._random, first, self.env_kwargs)
         terminated = self._steps == self.attempts
         info = {**self._info(), **played, **(self._held_out() if terminated else {})}
         return self._text(report), reward, terminated, False, info

@@ -48,8 +48,8 @@ def test_rewards_add_up_to_the_normalized_gain_over_random_actions(env):
     assert (terminated, truncated) == (True, False)
     assert info["best_return"] == max(info["random_return"], *means)
     assert sum(rewards) == pytest.approx((info["best_return"] - info["random_return"]) / abs(info["random_return"]))
-    assert means[1] == means[2]
-    assert rewards[2] == 0
+    pendulum = gym.make("Pendulum-v1")
+    assert means[1:] == [np.mean(measure(pendulum, lambda obs: [0.0], 3, seed).returns) for seed in (3, 6)]
 
 
 @pytest.mark.parametrize(
