@@ -131,13 +131,14 @@ compare ultra-alpha "${ultra[@]}" --env-ids Hopper-v4 \
     --arms none "alpha-0.01=--arm ra --alpha 0.01" "alpha-0.1=--arm ra --alpha 0.1" "alpha-0.5=--arm ra --alpha 0.5" --seeds 1-3
 # Is TD3 CleanRL's TD3? Its defaults at full length.
 compare paper-1m --script td3_camel.py --env-ids Hopper-v4 --total-timesteps 1000000 --arms td3 paper --seeds 1-3 --no-cuda
-# CAMEL's ablations, each against the published setting; two priors are bad: full torque, and the LLM's with its sign reversed.
-for prior in Hopper-v4/policy-5.py Walker2d-v4/policy-3.py; do # the shipped defaults
+# CAMEL's ablations, each against the published setting; three priors are bad: random actions, full torque, and the LLM's with its
+# sign reversed.
+for prior in Hopper-v4/policy-5.py Walker2d-v4/policy-3.py Ant-v4/policy-2.py; do # the shipped defaults
     { sed "s/^def policy(/def controller(/" "llmwrappers/priors/shipped/$prior"
       printf '\n\ndef policy(obs):\n    return -controller(obs)\n'; } > "benchmarks/comparisons/flipped-${prior%/*}.py"
 done
-compare paper-ablations --script td3_camel.py --env-ids Hopper-v4 Walker2d-v4 --total-timesteps 100000 --learning-starts 2500 \
-    --no-cuda --seeds 1-3 --arms td3 paper \
+compare paper-ablations --script td3_camel.py --env-ids "${mujoco[@]}" --total-timesteps 100000 --learning-starts 2500 \
+    --no-cuda --seeds 1-3 --arms td3 paper paper-random \
     "fraction-0.1=--prior shipped --mask-fraction 0.1" "fraction-0.4=--prior shipped --mask-fraction 0.4" \
     "radius-0.1=--prior shipped --radius 0.1" "radius-0.6=--prior shipped --radius 0.6" \
     "episode=--prior shipped --gate episode" "constant=--prior benchmarks/bad_priors/forward.py" \
