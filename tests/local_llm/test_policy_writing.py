@@ -1,10 +1,14 @@
 """PolicyWriting: the task of writing policies as an environment."""
 
 import itertools
+import json
+import subprocess
+import sys
 
 import gymnasium as gym
 import numpy as np
 import pytest
+from conftest import ROOT
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils.env_checker import check_env
 
@@ -137,3 +141,17 @@ def test_policies_are_written_for_what_the_arguments_make():
     assert info["mean_return"] == 0.0
     assert "return: 0 +- 0 " in report
     env.close()
+
+
+def test_an_agent_plays_by_writing_files(tmp_path):
+    """All replies are there already, as when a folder is played again."""
+    for number, reply in enumerate((SWING, "nothing", STILL), 1):
+        (tmp_path / f"reply-{number}.md").write_text(reply)
+    command = [sys.executable, "benchmarks/policy_writing_by_files.py", "--env-id", "Pendulum-v1", "--attempts", "3"]
+    subprocess.run([*command, "--folder", str(tmp_path)], cwd=ROOT, check=True, capture_output=True)
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert (len(result["returns"]), result["returns"][1], result["refused"]) == (3, None, 1)
+    assert result["chosen"] in (1, 3)
+    assert result["held_out_return"] < 0
+    assert "refused" in (tmp_path / "report-2.txt").read_text()
+    assert "Write one Python function" in (tmp_path / "prompt.txt").read_text()
