@@ -33,11 +33,11 @@ from local_llm.replies.reply_text import (
 SEND_CRITICAL = SEND.replace("policy(obs)", "critical(obs)")
 # What replies forget most.
 _IMPORTS = {"np": "import numpy as np", "numpy": "import numpy", "math": "import math"}
-_DEFINES_POLICY = re.compile(r"\bdef[ \t]+policy\b|^[ \t]*policy[ \t]*=", re.M)
+_DEFINES_POLICY = re.compile(r"\bdef[ \t]+policy\b|^[ \t]*policy[ \t]*=|\bclass[ \t]+Policy\b", re.M)
 
 
 class NoPolicy(ExtractionError):
-    """Says that the code defines no function ``policy`` of one argument, and what it defines instead."""
+    """Says that the code defines neither a function ``policy`` of one argument nor a class ``Policy``, and what it defines."""
 
 
 class _Statement(NamedTuple):
@@ -148,7 +148,7 @@ def _policy_in(blocks: list[Block], may_rename: bool) -> str:
                 codes.append(mended(block))
         except BrokenCode as error:
             broken += [error] if like_code else []
-    able = [index for index, code in enumerate(codes) if _defines_policy(code.tree)]
+    able = [index for index, code in enumerate(codes) if _called(code.tree)]
     if not able and broken:
         raise broken[-1]
     for index, code in enumerate(codes if may_rename and not able else []):
@@ -156,12 +156,13 @@ def _policy_in(blocks: list[Block], may_rename: bool) -> str:
             codes[index] = _renamed(code, name)
             able.append(index)
     source = _assembled(codes, able[-1]) if able else ""
-    if _defines_policy(parse(source)):
+    if _called(parse(source)):
         return source
     if not any(code.tree.body for code in codes):
         raise NoCode("Your reply contains no Python code.")
     found = re.findall(r"^[ \t]*((?:async def|def|class|policy[ \t]*=).{,99})", "\n".join(code.source for code in codes), re.M)
-    raise NoPolicy(f"Your code defines no function policy of one argument, but: {'; '.join(found[:9]) or 'nothing'}.")
+    what = "no function policy of one argument and no class Policy with a method act"
+    raise NoPolicy(f"Your code defines {what}, but: {'; '.join(found[:9]) or 'nothing'}.")
 
 
 # ------------------------------------------------------------------------------------------------------- code -> policy
@@ -191,9 +192,14 @@ def _meaning(node: ast.stmt) -> ast.AST | None:
     return None
 
 
-def _defines_policy(tree: ast.Module) -> bool:
+def _called(tree: ast.Module) -> str:
+    """Returns the name under which a module defines the policy: policy, Policy for a class, "" if it does not."""
     meanings = [meaning for node in tree.body if (meaning := _meaning(node))]
-    return bool(meanings) and bool(_observation(meanings[-1]))
+    if meanings and _observation(meanings[-1]):
+        return "policy"
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Policy"]
+    methods = [node for part in classes for node in part.body if isinstance(node, ast.FunctionDef)]
+    return "Policy" if any(node.name in ("act", "__call__") for node in methods) else ""
 
 
 def _other_name(tree: ast.Module) -> str:
@@ -222,8 +228,8 @@ def _renamed(code: Code, name: str) -> Code:
     return Code(renamed, parse(renamed))
 
 
-def _statements(code: Code) -> list[_Statement]:
-    """Splits a module into its statements."""
+def _statements(code: Code, called: str) -> list[_Statement]:
+    """Splits a module into its statements; what uses the policy, named ``called``, is an example."""
     source, tree = code
     if any(node.col_offset for node in tree.body):  # several on a line
         source = ast.unparse(tree)
@@ -246,9 +252,10 @@ def _statements(code: Code) -> list[_Statement]:
             isinstance(part, ast.Call) for part in ast.walk(node)
         )
         spare = (
-            docstring or isinstance(node, _Import) or ((constant or isinstance(node, ast.FunctionDef)) and "policy" not in uses)
+            docstring or isinstance(node, _Import) or ((constant or isinstance(node, ast.FunctionDef)) and called not in uses)
         )
-        if not isinstance(node, ast.FunctionDef) and "policy" in uses:
+        is_it = isinstance(node, ast.ClassDef) and node.name == called
+        if not isinstance(node, ast.FunctionDef) and not is_it and called in uses:
             binds = set()  # an example of its use
         elif not isinstance(node, _Definition):
             binds |= set(re.findall(r"^[ \t]*(\w+)[.\[]", text, re.M)) - imported  # W[0, 1] = 2.0 and W.fill(2.0) change W
@@ -259,13 +266,14 @@ def _statements(code: Code) -> list[_Statement]:
 def _assembled(codes: list[Code], chosen: int) -> str:
     """Returns a code with the helpers that it lacks from the others; without its examples of use, if it has any."""
     # The last one counts first: the chosen code, then the nearest before it.
-    modules = [_statements(code) for code in [*codes[chosen + 1 :], *codes[: chosen + 1]]]
+    called = _called(codes[chosen].tree)
+    modules = [_statements(code, called) for code in [*codes[chosen + 1 :], *codes[: chosen + 1]]]
     binders = [defaultdict(list) for _ in modules]
     for index, module in enumerate(modules):
         for position, statement in enumerate(module):
             for name in statement.binds:
                 binders[index][name].append((index, position))
-    kept, seen, missing = set(), set(), ["policy"]
+    kept, seen, missing = set(), set(), [called]
     while missing:
         if (name := missing.pop()) not in seen:
             seen.add(name)

@@ -6,11 +6,13 @@ import re
 import time
 import warnings
 
+import numpy as np
 import pytest
 from conftest import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from llmwrappers import ContainedPolicy
 from local_llm.replies.extract import NoPolicy, extract_critical, extract_policy
 from local_llm.replies.reply_text import (
     MOST_CHARACTERS,
@@ -306,6 +308,43 @@ def test_code_that_is_complete_survives_the_limit_on_length(reply):
 
 
 # ------------------------------------------------------------------------------------------------------- other policies
+
+CLASS = (
+    "import numpy as np\n\nGAIN = 2.0\n\n\nclass Policy:\n    limit = 1.0\n\n    def __init__(self):\n"
+    "        self.last = 0.0\n\n    def act(self, obs):\n        self.last = GAIN * obs[0]\n"
+    "        return [np.minimum(self.last, Policy.limit)]\n"
+)
+
+
+@pytest.mark.parametrize("example", ["", "\n\npolicy = Policy().act\n", "\n\nactor = Policy()\nprint(actor.act([1.0]))\n"])
+def test_a_class_with_a_method_act_is_a_policy(example):
+    """The prompt allows one, in place of the function."""
+    source = extract_policy(fenced(CLASS + example))
+    assert ast.dump(ast.parse(source)) == ast.dump(ast.parse(CLASS))
+    policy = ContainedPolicy(source)
+    assert [policy(np.array([x])).tolist() for x in (0.25, 3.0)] == [[0.5], [1.0]]
+
+
+def test_a_class_is_taken_with_the_helpers_of_other_blocks():
+    first, second = CLASS.split("\n\n\nclass")
+    source = extract_policy(f"{fenced(first)}Then the class.\n{fenced(f'class{second}')}")
+    assert ContainedPolicy(source)(np.array([0.25])).tolist() == [0.5]
+
+
+def test_a_function_that_uses_its_own_class_is_the_policy():
+    code = CLASS + "\n\nactor = Policy()\n\n\ndef policy(obs):\n    return actor.act(obs)\n"
+    assert ast.dump(ast.parse(extract_policy(fenced(code)))) == ast.dump(ast.parse(code))
+
+
+def test_a_class_without_a_method_that_acts_is_none():
+    with pytest.raises(NoPolicy, match="no class Policy with a method act, but: class Policy"):
+        extract_policy(fenced("class Policy:\n    def reset(self):\n        self.t = 0\n"))
+
+
+def test_a_class_that_is_cut_off_is_truncated():
+    with pytest.raises(Truncated):
+        extract_policy(f"```python\n{CLASS}", "length")
+
 
 HELPER = "GAIN = 2.0\n\n\ndef push(x):\n    return GAIN * x\n"
 USER = "def policy(obs):\n    return [push(obs[1])]\n"
