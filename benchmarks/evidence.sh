@@ -105,7 +105,12 @@ grids=(llmwrappers/{KeyCorridor,DoorKey,LockedRoom,MultiRoom,ObstructedMaze}-v0)
 compare stuck-alone --script ppo_ultra.py --env-ids "${grids[@]}" llmwrappers/HopperBeyond-v0 --no-cuda --total-timesteps 1000000 --seeds 1-3 \
     --arms "none=--arm none --agent none" "rnd=--arm rnd --agent none --critical-states everywhere"
 led=(--script ppo_ultra.py --no-cuda --arms none a random "rnd=--arm rnd --critical-states everywhere")
-compare stuck "${led[@]}" --env-ids llmwrappers/{KeyCorridor,LockedRoom,MultiRoom}-v0 --total-timesteps 100000 --seeds 1-5
+compare stuck "${led[@]}" --env-ids llmwrappers/{KeyCorridor,LockedRoom}-v0 --total-timesteps 100000 --seeds 1-5
+compare stuck-multiroom "${led[@]}" --env-ids llmwrappers/MultiRoom-v0 --total-timesteps 100000 --seeds 1-3
+# Its agent: ppo_ultra.py --env-id llmwrappers/ObstructedMaze-v0 --agent none --pretrain-timesteps 100000 --no-cuda
+maze=benchmarks/results/obstructed_maze
+compare stuck-obstructed --script ppo_ultra.py --no-cuda --agent "$maze/agent.pt" --critical-states "$maze/critical.py" \
+    --arms none a random --env-ids llmwrappers/ObstructedMaze-v0 --total-timesteps 100000 --seeds 1-3
 compare stuck-doorkey "${led[@]}" --env-ids llmwrappers/DoorKey-v0 --total-timesteps 100000 --seeds 1-3
 compare stuck-hopper "${led[@]}" --env-ids llmwrappers/HopperBeyond-v0 --total-timesteps 600000 --seeds 1-3
 corridor=(--env-ids llmwrappers/KeyCorridor-v0 --no-cuda --total-timesteps 100000 --seeds 1-5)
