@@ -61,6 +61,11 @@ class Scripted:
             yield Reply(text, "length" if text.endswith("CUT") else "stop", 10, 20, 0.5)
 
 
+@pytest.fixture(autouse=True)
+def few_episodes(monkeypatch):
+    monkeypatch.setattr(write_policy, "EPISODES", 4)
+
+
 @pytest.fixture
 def output(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -312,7 +317,7 @@ def test_what_an_environment_is_made_with_goes_everywhere(tmp_path, monkeypatch,
     assert facts["env_kwargs"] == choice["env_kwargs"] == {"optimum": -0.5}
     assert (choice["candidate"], choice["measurements"]["2"]["returns"]) == (2, [0.0] * 64)
     assert choice["held_out"]["returns"] == [0.0] * 256
-    assert facts["episodes"] == {"to write": 30, "to choose": 64, "held out": 256}
+    assert facts["episodes"] == {"to write": 12, "to choose": 64, "held out": 256}
     assert "return: 0 +- 0 " in backend.asked[-1][-1]["content"]
     assert """--env-id llmwrappers-tests/OneStep-v0 --env-kwargs '{"optimum": -0.5}' --prior prior""" in capsys.readouterr().out
 
@@ -503,7 +508,7 @@ def test_a_fault_in_the_episodes_goes_back_to_the_model(tmp_path):
     assert not candidate.rejected
     assert candidate.source == STILL
     *_, refusal = backend.asked[-1]
-    assert "steps of 10 episodes that it plays: " in refusal["content"]
+    assert "steps of 4 episodes that it plays: " in refusal["content"]
     assert "IndexError" in refusal["content"]
 
 
