@@ -1,1 +1,1 @@
-"""Plays code that a language model wrote as ordinary Python, in a locked process and nowhere else; see THREAT_MODEL.md."""
+"""Plays a language model's code as ordinary Python, only in a locked process; see THREAT_MODEL.md."""

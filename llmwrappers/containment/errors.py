@@ -1,8 +1,8 @@
-"""PolicyRejected and PolicyFault: why a program cannot be a policy, and what a policy did wrong in one call."""
+"""PolicyRejected: why a program cannot be a policy; PolicyFault: what a policy did wrong in one call."""
 
 
 class PolicyRejected(ValueError):
-    """Says why a program is refused as a policy, and in which line.
+    """Reports why a program is refused as a policy, and in which line.
 
     Example:
         >>> str(PolicyRejected(3, "SyntaxError: invalid syntax"))
@@ -18,7 +18,7 @@ class PolicyRejected(ValueError):
 
 
 class PolicyFault(RuntimeError):
-    """Says what a policy did wrong in one call.
+    """Reports what a policy did wrong in one call.
 
     Example:
         >>> raise PolicyFault("line 2: ZeroDivisionError: division by zero")

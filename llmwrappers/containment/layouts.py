@@ -1,4 +1,4 @@
-"""Layouts: how an observation's arrays lie in bytes, so that another process sees what this one has.
+"""Layouts: how an observation's arrays lie in bytes, so that another process can rebuild the observation.
 
 A layout is ``(dtype, shape, is_scalar)`` for an array or a number, ``("dict", keys, layouts)`` or ``("tuple", layouts)``.
 """
@@ -17,7 +17,7 @@ def layout_of(observation: Any) -> Layout:
     """Returns the layout of an observation.
 
     Raises:
-        PolicyFault: it holds something else than numbers
+        PolicyFault: it holds something other than numbers
 
     Example:
         >>> layout_of({"speed": np.zeros(3, np.float32), "gear": 2})
@@ -50,14 +50,14 @@ def bytes_of(observation: Any) -> bytes:
 
 
 def size_of(layout: Layout) -> int:
-    """Returns how many bytes an observation has."""
+    """Returns the number of bytes of an observation with this layout."""
     if layout[0] in ("dict", "tuple"):
         return sum(map(size_of, layout[-1]))
     return np.dtype(layout[0]).itemsize * math.prod(layout[1])
 
 
 def laid_out(buffer: bytearray, start: int, layout: Layout) -> Any:
-    """Returns a copy of the observation that lies in a buffer.
+    """Returns a copy of the observation that a buffer holds from ``start`` on.
 
     Example:
         >>> observation = {"speed": np.float32([1, 2]), "gear": np.int64(2)}

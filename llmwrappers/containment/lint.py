@@ -1,4 +1,4 @@
-"""lint: what stops a program from being a policy, found in its text; and which modules it imports."""
+"""lint: finds in a program's text what stops it from being a policy, and which modules it imports."""
 
 import ast
 import importlib.util
@@ -14,29 +14,29 @@ MODULES = (
     "numpy", "math", "scipy", "random", "collections", "dataclasses", "enum", "typing", "itertools", "functools", "heapq",
     "bisect", "statistics", "copy", "abc", "cmath", "operator", "numbers", "types", "warnings", "string", "re", "__future__",
 )  # fmt: skip
-"""What a policy may import; SciPy where it is installed."""
+"""What a policy may import; SciPy only if it is installed."""
 PARTS = r"\b(random|fft|polynomial|ma|linalg|signal|integrate|interpolate|optimize|spatial|special|stats|ndimage|sparse)\b"
 
 
 class Imports(NamedTuple):
-    """The modules that a program imports: those to load for it, and those that it will not find."""
+    """The modules that a program imports: those to load before it runs, and those that are not available to it."""
 
     loaded: list[str]
     absent: list[str]
 
 
 def lint(source: str, names: tuple[str, ...] = ("policy", "Policy")) -> Imports:
-    """Returns what a program imports, or raises where it cannot be a policy; runs nothing of it.
+    """Returns the modules that a program imports, or raises if it cannot be a policy; does not run it.
 
-    An import from outside ``MODULES`` is refused only where the policy needs it: not in what only a ``main`` uses.
+    It refuses an import from outside ``MODULES`` only if the policy needs it. Code that only a ``main`` uses may import anything.
 
     Args:
         source: Python code
-        names: one of these has to be defined at the top level
+        names: the program must define one of these at its top level
 
     Raises:
-        PolicyRejected: it is no Python, it defines none of the names, or it needs a module that it will not find
-        TypeError: ``source`` is no str
+        PolicyRejected: it is not valid Python, defines none of the names, or needs a module that is not available
+        TypeError: ``source`` is not a str
 
     Example:
         >>> lint("import gymnasium, math\\ndef policy(obs):\\n    return math.sin(obs[0])")
@@ -58,7 +58,7 @@ def lint(source: str, names: tuple[str, ...] = ("policy", "Policy")) -> Imports:
         for module, bound in _imports(statement):
             there = module.split(".")[0] in MODULES and importlib.util.find_spec(module.split(".")[0]) is not None
             (loaded if there else absent).setdefault(module, []).append((statement.lineno, bound))
-    # NumPy and SciPy load these at first use, when it is too late.
+    # NumPy and SciPy load these parts at first use, when the lock already forbids it.
     loaded |= {f"{root}.{part}": [] for root in ("numpy", "scipy") if root in loaded for part in re.findall(PARTS, source)}
     used = _needed(tree, definitions, names)
     for module, places in absent.items():
@@ -70,16 +70,16 @@ def lint(source: str, names: tuple[str, ...] = ("policy", "Policy")) -> Imports:
 
 
 def syntax_tree(source: str) -> ast.Module:
-    """Returns the syntax tree of a program, or says where it is no Python."""
+    """Returns the syntax tree of a program, or raises with the line that is not valid Python."""
     if not isinstance(source, str):
         raise TypeError(f"source must be a str of Python code, got {source!r} of type {type(source).__name__}")
     if len(source) > MAX_CHARACTERS:
         raise PolicyRejected(None, f"{len(source)} characters of code; at most {MAX_CHARACTERS} are read")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of "\\d" in a docstring
+            warnings.simplefilter("ignore")  # warnings of "\\d" in a docstring
             tree = ast.parse(source.removeprefix("\ufeff"))
-            compile(tree, "<policy>", "exec", dont_inherit=True)  # a return outside a function parses
+            compile(tree, "<policy>", "exec", dont_inherit=True)  # ast.parse accepts a return outside a function
             return tree
     except SyntaxError as error:
         raise PolicyRejected(error.lineno, f"SyntaxError: {error.msg}") from None
@@ -88,7 +88,7 @@ def syntax_tree(source: str) -> ast.Module:
 
 
 def _binds(statement: ast.stmt) -> Iterator[str]:
-    """The module's names that a statement of its top level binds, outside a ``main`` guard."""
+    """Yields the names that a top-level statement binds in the module, outside a ``main`` guard."""
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         yield statement.name
     elif not _is_main_guard(statement):
@@ -106,7 +106,7 @@ def _is_main_guard(statement: ast.stmt) -> bool:
 
 
 def _imports(statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
-    """The modules that a statement imports, each with the name that it binds."""
+    """Yields the modules that a statement imports, each with the name that it binds."""
     if isinstance(statement, ast.Import):
         for alias in statement.names:
             yield alias.name, alias.asname or alias.name.split(".")[0]
@@ -116,7 +116,7 @@ def _imports(statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]
 
 
 def _needed(tree: ast.Module, definitions: dict[str, list[ast.stmt]], names: tuple[str, ...]) -> set[str]:
-    """The names that are read when the module is executed and when its policy is called."""
+    """Returns the names that are read when the module is executed and when its policy is called."""
     plain = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
     nodes: list[ast.AST] = [s for s in tree.body if not isinstance(s, plain) and not _is_main_guard(s)]
     used, waiting = set(), [*names]

@@ -1,4 +1,4 @@
-"""lock_down: gives up, for good, everything but computing and the pipes that are open."""
+"""lock_down: permanently limits this process to computing and to its open pipes."""
 
 import ctypes
 import platform
@@ -6,12 +6,12 @@ import struct
 import sys
 
 MEMORY_BYTES = 512 * 2**20
-"""What the process may allocate beyond what Python and its modules need."""
+"""The memory that the process may allocate beyond what Python and its modules use."""
 FIRST_CPU_SECONDS = 60
-"""Its owner gives it more as it goes: one that computes on without an owner ends."""
+"""The first limit of CPU time. The owner raises it while it uses the process; without an owner, the process ends there."""
 
-# Linux's audit number of the architecture, and the numbers there of: read write readv mmap munmap mremap mprotect brk madvise
-# futex exit exit_group rt_sigreturn clock_gettime getrandom sched_yield getpid gettid
+# Linux's audit number of the architecture, and its numbers of these system calls: read write readv mmap munmap mremap mprotect
+# brk madvise futex exit exit_group rt_sigreturn clock_gettime getrandom sched_yield getpid gettid
 SYSCALLS = {
     "x86_64": (0xC000003E, (0, 1, 19, 9, 11, 25, 10, 12, 28, 202, 60, 231, 15, 228, 318, 24, 39, 186)),
     "aarch64": (0xC00000B7, (63, 64, 65, 222, 215, 216, 226, 214, 233, 98, 93, 94, 139, 113, 278, 124, 172, 178)),
@@ -19,15 +19,15 @@ SYSCALLS = {
 
 
 def can_lock() -> bool:
-    """Whether this system has such a lock at all."""
+    """Returns whether the lock exists on this system."""
     return sys.platform == "linux" and platform.machine() in SYSCALLS
 
 
 def lock_down() -> bool:
     """Locks this process; returns whether the lock holds.
 
-    Limits: memory, CPU time, new files, bytes written to files, processes. Seccomp: every system call but those that computing
-    needs fails with EPERM.
+    It limits memory, CPU time, new files, bytes written to files, and processes. With seccomp, every system call that computing
+    does not need fails with EPERM.
     """
     try:
         import resource
@@ -44,13 +44,13 @@ def lock_down() -> bool:
 
 
 def end_with_parent() -> None:
-    """Lets Linux kill this process when the one that started it dies, however that dies."""
+    """Makes Linux kill this process when its parent dies, for whatever reason."""
     kill, set_death_signal = 9, 1
     ctypes.CDLL(None).prctl(set_death_signal, kill, 0, 0, 0)
 
 
 def _seccomp(architecture: int, allowed: tuple[int, ...]) -> bool:
-    """Lets the kernel refuse every other system call (prctl(2), seccomp(2))."""
+    """Makes the kernel refuse every other system call (prctl(2), seccomp(2)); returns whether it does."""
     load, equal, answer = 0x20, 0x15, 0x06  # BPF: load a word, jump if equal, return
     allow, refuse, kill = 0x7FFF0000, 0x00050000 | 1, 0x80000000  # 1: EPERM
     program = [(load, 0, 0, 4), (equal, 1, 0, architecture), (answer, 0, 0, kill), (load, 0, 0, 0)]

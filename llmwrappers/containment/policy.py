@@ -1,4 +1,4 @@
-"""ContainedPolicy: plays a policy that a language model wrote as ordinary Python, in a locked process and nowhere else."""
+"""ContainedPolicy: plays a language model's policy as ordinary Python, only in a locked process."""
 
 import threading
 import warnings
@@ -20,18 +20,18 @@ SLOWEST_CALL = 0.02
 
 
 class ContainedPolicy:
-    """Plays a policy that a language model wrote, in a locked process: it can compute and answer, and do nothing else.
+    """Plays a language model's policy in a locked process, where it can compute and answer, and do nothing else.
 
-    All policies of the same source share one worker process, in which each has a state of its own. A worker that dies, or does
-    not answer in time, is killed, counted in ``restarts`` and started anew at the next call, where every state begins anew.
-    Entries of a dict that are text, such as MiniGrid's mission, are left out of what it sees, with a warning.
+    All policies of the same source share one worker process; each has its own state there. If the worker dies or does not
+    answer in time, it is killed and counted in ``restarts``; the next call starts a new worker, with new states. The policy
+    does not see the text entries of a dict, such as MiniGrid's mission; a warning names them.
 
     Args:
         source: Python code that defines ``policy(obs)``, or a class ``Policy`` with ``__call__`` or ``act``
-        called: the names under which the policy is looked for
+        called: possible names of the policy; the first of them that the source defines counts
 
     Raises:
-        PolicyRejected: it is no Python, there is no policy, it needs a module that is not there, or the system has no lock
+        PolicyRejected: the source is not valid Python, has no policy or needs an unavailable module; or the system has no lock
 
     Example:
         >>> policy = ContainedPolicy("def policy(obs):\\n    return [-0.5 * obs[1]]")
@@ -51,16 +51,16 @@ class ContainedPolicy:
         self._imports = lint(source, self.called)
         self._worker: LockedProcess | None = None
         self._begins, self._lock = True, threading.Lock()
-        # Of the last observation, if it was an array; and what begins the frame of a call with another like it.
+        # Shape and dtype of the last observation, if it was an array; and the header of a call with another one like it.
         self._shape, self._dtype, self._head = None, None, b""
 
     def __call__(self, observation: Any) -> Any:
-        """Returns what the policy says at an observation: an array of float64, or a set.
+        """Returns the policy's answer to an observation: an array of float64, or a set.
 
         Raises:
-            PolicyFault: it raised, took too long, or returned no numbers; or the top level of its code fails
+            PolicyFault: the policy raised, took too long or did not return numbers, or the top level of its code failed
         """
-        # What most calls are: an array as the last one was, in an episode that goes on. Every line counts.
+        # The usual call: an array like the last one, within an episode. Every line here costs time.
         if type(observation) is np.ndarray and observation.shape == self._shape and observation.dtype is self._dtype:
             worker = self._worker
             if worker.is_alive:  # pyright: ignore[reportOptionalMemberAccess]
@@ -78,16 +78,16 @@ class ContainedPolicy:
         return answer
 
     def batch(self, observations: Sequence[Any]) -> list[Any]:
-        """Returns what the policy says at observations that are all alike, asked in one message; a fault as an exception."""
+        """Returns the policy's answers to observations of one layout, sent together; an answer may be a PolicyFault."""
         with self._lock:
             return self._batch(observations)
 
     def reset(self) -> None:
-        """Begins an episode: the next call finds the policy in its first state."""
+        """Begins an episode: at the next call the policy is in its initial state."""
         self._begins, self._shape = True, None
 
     def close(self) -> None:
-        """Ends the state, and with the last one of this source the worker; a later call begins anew."""
+        """Drops this policy's state, and ends the worker if it was the last of this source; a later call starts anew."""
         self.reset()
         if self._worker is not None:
             self._leave()
@@ -133,7 +133,7 @@ class ContainedPolicy:
         return answers
 
     def _enter(self) -> None:
-        """Finds, or starts, the worker that plays this source, for a state of its own there."""
+        """Finds or starts the worker of this source, and takes a new state in it."""
         self.close()
         self._worker = worker = process_of(self.source, self.called, self._imports)
         self._state = next(worker.states)
@@ -145,7 +145,7 @@ class ContainedPolicy:
 
 
 def _texts(observation: Any) -> list[Any]:
-    """The keys of a dict's entries that are text; none where nothing else is in it, which is refused."""
+    """Returns the keys of a dict's text entries; none if all entries are text, which ``layout_of`` refuses."""
     if not isinstance(observation, dict):
         return []
     texts = [key for key, part in observation.items() if isinstance(part, str)]

@@ -1,4 +1,4 @@
-"""LockedProcess: starts the process in which the programs of one source play, and exchanges frames with it (see worker)."""
+"""LockedProcess: starts the process that plays the programs of one source, and exchanges frames with it (see worker)."""
 
 import contextlib
 import ctypes
@@ -28,28 +28,29 @@ from llmwrappers.containment.worker import DROP, FAULT, HEADER, LAYOUT, NUMBERS,
 
 try:
     import resource
-except ImportError:  # where there is no lock, either
+except ImportError:  # only on systems that have no lock
     resource = None
 
 WORKER = Path(__file__).with_name("worker.py")
 SECONDS_TO_START = 60.0
 SECONDS_A_MESSAGE = 2.0
 MOST_BYTES = 2**24
-"""Of a message: more observations are asked about in several, a longer answer is a fault."""
+"""The size limit of a message: more observations are sent in several messages; a longer answer is a fault."""
 CALLS_UNTIL_CARE = 256
 SECONDS_AWAKE = 0.0005
 SHAPES = [struct.Struct(f"<{ndim}q") for ndim in range(9)]
 NO_LOCK = (
-    "code from a model plays in a locked process alone, which needs Linux with seccomp on x86-64 or ARM64; here is "
+    "code from a model plays only in a locked process, which needs Linux with seccomp on x86-64 or ARM64; this is "
     f"{platform.system()} on {platform.machine()}, or a container that forbids the lock. Read the code; if you trust it, "
     "'trusted:FILE.py' plays it as it is"
 )
 
 
 class LockedProcess:
-    """A process in which the programs of one source play, as its owner sees it.
+    """Plays the programs of one source in a locked process; this is the owner's side of it.
 
-    It is killed where it dies, hangs or answers with something else; when nobody holds it; and when its owner ends.
+    The process is killed when it dies, hangs or sends a malformed answer; when nothing refers to this object; and when the
+    owner ends.
 
     Raises:
         PolicyRejected: the lock does not hold
@@ -58,14 +59,14 @@ class LockedProcess:
     def __init__(self, source: str, called: tuple[str, ...], imports: Imports):
         self.states, self.left, self.layouts = itertools.count(), [], {}
         self.lock, self.calls, self.started = threading.Lock(), 0, time.monotonic()
-        # Nothing of the environment, which may hold keys, but what Python needs to start, and what makes NumPy round as here.
+        # The environment may hold keys: pass on only what Python needs to start, and what makes NumPy round as it does here.
         kept = ("LD_LIBRARY_PATH", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "NPY_DISABLE_CPU_FEATURES")
         environment = {name: os.environ[name] for name in kept if name in os.environ}
         environment |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
         self.process = subprocess.Popen(
             [sys.executable, "-I", "-S", str(WORKER)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, bufsize=0,
-            start_new_session=True,  # Ctrl-C is for the owner alone
+            start_new_session=True,  # Ctrl-C reaches the owner alone
         )  # fmt: skip
         assert self.process.stdin is not None
         assert self.process.stdout is not None
@@ -74,11 +75,11 @@ class LockedProcess:
         self.may_read, self.may_write = _poll(self.stdout, select.POLLIN), _poll(self.stdin, select.POLLOUT)
         self.inbox = bytearray(1 << 12)
         self.inboxes = [self.inbox]
-        self.size, self.prefix, self.numbers = -1, b"", np.empty(0)  # of the last answer, and where its numbers lie
+        self.size, self.prefix, self.numbers = -1, b"", np.empty(0)  # size and header of the last answer, a view of its numbers
         self.is_alive = True
         self.end = weakref.finalize(self, _end, self.process)
         path = [str(Path(entry).absolute()) for entry in sys.path]
-        # Only from the owner to the worker: what comes back is read as numbers alone.
+        # Only the owner sends marshal; it reads the worker's answers as numbers and text alone.
         message = marshal.dumps((path, imports.loaded, imports.absent, source, called))
         try:
             self.exchange(SIZE.pack(len(message)) + message, 0, SECONDS_TO_START)
@@ -86,7 +87,7 @@ class LockedProcess:
             raise PolicyRejected(None, NO_LOCK) from None
 
     def number_of(self, layout: Layout) -> int:
-        """The number of a layout in the worker, which is told of a new one."""
+        """Returns the worker's number of a layout; sends a new layout to the worker first."""
         if layout not in self.layouts:
             message = marshal.dumps(layout)
             self.exchange(HEADER.pack(LAYOUT, 0, 0, len(message)) + message, 0, SECONDS_A_MESSAGE)
@@ -99,7 +100,7 @@ class LockedProcess:
         """Sends the frame of one call and returns the answer, which may be a fault.
 
         Raises:
-            PolicyFault: the process is dead, too slow, or answers with something else; it is killed
+            PolicyFault: the process is dead, is too slow or sends a malformed answer; it is killed
         """
         with self.lock:
             try:
@@ -108,9 +109,8 @@ class LockedProcess:
                 self.calls += 1
                 if (sent := os.write(self.stdin, frame)) < len(frame):
                     self.write(memoryview(frame)[sent:], SECONDS_A_MESSAGE)
-                # Who sleeps is woken on another core if there is one that idles, and late: so this process stays awake. Where
-                # that takes long, others want the core, too, or the policy takes long itself: then it sleeps, until it is
-                # taken care of again.
+                # A sleeping process wakes late, and on another core if one is idle: so this process stays awake. If the wait is
+                # long, other processes want the core, or the policy itself is slow: then it sleeps, until the next take_care.
                 if self.stays_awake:
                     until = time.perf_counter() + SECONDS_AWAKE
                     while self.stays_awake:
@@ -121,7 +121,7 @@ class LockedProcess:
                 if not self.stays_awake:
                     self.wait(SECONDS_A_MESSAGE)
                 got = os.readv(self.stdout, self.inboxes)
-                # What most answers are: one more array like the last.
+                # The usual answer: an array like the last one.
                 if got == self.size and self.inbox.startswith(self.prefix):
                     return self.numbers.copy()
                 return self.answers(got, 1, SECONDS_A_MESSAGE)[0]
@@ -129,7 +129,7 @@ class LockedProcess:
                 raise self.killed(error) from None
 
     def exchange(self, frame: bytes, rows: int, seconds: float) -> list[Any]:
-        """Sends any frame and returns the answers in ``seconds``, as ``ask`` does."""
+        """Sends any frame and returns the answers within ``seconds``; raises as ``ask`` does."""
         with self.lock:
             try:
                 self.take_care(seconds)
@@ -139,7 +139,7 @@ class LockedProcess:
                 raise self.killed(error) from None
 
     def killed(self, error: BaseException) -> BaseException:
-        """Kills the process, for half an answer may be in the pipe; returns what to raise."""
+        """Kills the process, because half an answer may be left in the pipe; returns what to raise."""
         self.is_alive = False
         self.end()
         return PolicyFault("the policy's process died") if isinstance(error, OSError) else error
@@ -149,7 +149,7 @@ class LockedProcess:
             raise PolicyFault("no answer from the policy's process in time; it was killed")
 
     def write(self, rest: memoryview, seconds: float) -> None:
-        """Writes what the pipe did not take at once."""
+        """Writes a frame, or the rest of one, within ``seconds``."""
         deadline = time.monotonic() + seconds
         while rest:
             if not self.may_write(max(0.0, deadline - time.monotonic()) * 1000):
@@ -158,7 +158,7 @@ class LockedProcess:
                 rest = rest[os.write(self.stdin, rest) :]
 
     def answers(self, got: int, rows: int, seconds: float) -> list[Any]:
-        """Reads the rest of an answer, of which the inbox holds some bytes, and takes it apart."""
+        """Reads the rest of a frame, whose first ``got`` bytes are in the inbox; returns its answers."""
         needed, deadline = SIZE.size, time.monotonic() + seconds
         while got < needed or got < (needed := SIZE.size + SIZE.unpack_from(self.inbox)[0]):
             if needed > MOST_BYTES:
@@ -179,7 +179,7 @@ class LockedProcess:
         return answers
 
     def take_care(self, seconds: float) -> None:
-        """Brings the process to this core, because another one would have to wake up, and lets it compute on."""
+        """Moves the process to this core, because another core would have to wake up; raises its limit of CPU time."""
         self.stays_awake = len(os.sched_getaffinity(0)) > 1
         with contextlib.suppress(OSError):  # it died, or a container forbids it
             os.sched_setaffinity(self.process.pid, {ctypes.CDLL(None).sched_getcpu()})
@@ -191,10 +191,10 @@ class LockedProcess:
             resource.prlimit(self.process.pid, resource.RLIMIT_CPU, (cpu_seconds, most))
 
     def forget(self) -> None:
-        """In a fork of the owner: lets go of the process, which goes on for its owner."""
+        """Lets go of the process in a fork of the owner; for the owner it goes on."""
         self.is_alive = False
         self.end.detach()
-        self.process.returncode = 0  # nobody is to wait for it
+        self.process.returncode = 0  # so that the fork does not wait for it
         for pipe in (self.process.stdin, self.process.stdout):
             assert pipe is not None
             pipe.close()
@@ -204,7 +204,7 @@ _PROCESSES: weakref.WeakValueDictionary[tuple, LockedProcess] = weakref.WeakValu
 
 
 def process_of(source: str, called: tuple[str, ...], imports: Imports) -> LockedProcess:
-    """Returns this process's one locked process for a source."""
+    """Returns the one locked process of a source; starts it if necessary."""
     process = _PROCESSES.get((source, called))
     if process is None or not process.is_alive:
         process = _PROCESSES[source, called] = LockedProcess(source, called, imports)
@@ -236,7 +236,7 @@ def _end(process: subprocess.Popen) -> None:
 
 
 def answers_in(inbox: bytearray, size: int, rows: int) -> list[Any]:
-    """Returns the answers in a frame (see worker), which may hold anything; raises a PolicyFault if it is none."""
+    """Returns the answers in a frame (see worker), which is not trusted: a malformed frame raises a PolicyFault."""
     answers, start = [], SIZE.size
     try:
         for _ in range(rows):
@@ -253,5 +253,5 @@ def answers_in(inbox: bytearray, size: int, rows: int) -> list[Any]:
     except (ValueError, LookupError, struct.error, MemoryError):
         start = -1
     if start != size:
-        raise PolicyFault("the policy's process answers with something else than numbers; it was killed")
+        raise PolicyFault("the policy's process sent a malformed answer; it was killed")
     return answers

@@ -1,4 +1,4 @@
-"""Program: a module that holds a policy, and what of it is a policy."""
+"""Program: executes a module that holds a policy, and finds the policy in it."""
 
 import inspect
 import sys
@@ -12,15 +12,15 @@ MODULE = "llmwrappers_policy"
 
 
 class Program:
-    """Plays the ``policy(obs)``, or the class ``Policy`` with ``__call__`` or ``act``, of a module, in this process.
+    """Plays a module's ``policy(obs)``, or its class ``Policy`` with ``__call__`` or ``act``, in this process.
 
-    State lives for an episode: ``reset()`` calls the policy's own ``reset()``, or its module's; where there is none, the
-    module is executed anew.
+    State lasts for an episode: ``reset()`` calls the policy's own ``reset()``, or its module's; if there is none, it executes
+    the module anew.
 
     Args:
         source: Python code
-        filename: what its errors name
-        called: the names under which the policy is looked for
+        filename: the name of the file in error messages
+        called: possible names of the policy; the first of them that the module defines counts
 
     Raises:
         PolicyRejected: the module cannot be executed, or holds no policy
@@ -42,7 +42,7 @@ class Program:
         self._execute()
 
     def __call__(self, observation: Any) -> Any:
-        """Returns what the policy says."""
+        """Returns the policy's answer."""
         return self.act(observation)
 
     def reset(self) -> None:
@@ -61,7 +61,7 @@ class Program:
     def _execute(self) -> None:
         module = types.ModuleType(MODULE)
         module.__file__ = self.filename
-        sys.modules[MODULE] = module  # where dataclasses looks up what their annotations mean
+        sys.modules[MODULE] = module  # dataclasses looks up annotations there
         try:
             exec(self._code, module.__dict__)
             self.act, self._reset = controller(module.__dict__, self.called)
@@ -86,31 +86,31 @@ def controller(namespace: dict[str, Any], called: tuple[str, ...]) -> tuple[Call
 
 
 def acting(found: Any) -> tuple[Any, Any]:
-    """Returns an object, of a class a new one, and what of it acts: itself if it can be called, else its ``act``, or None."""
+    """Returns an object (a new one of a class) and what acts: the object if it is callable, else its ``act``, or None."""
     owner = found() if inspect.isclass(found) else found
     return owner, owner if callable(owner) else getattr(owner, "act", None)
 
 
 def _needs_arguments(function: Callable) -> bool:
-    """Whether a function cannot be called as it is: a ``reset`` for something else."""
+    """Returns whether a function needs arguments; a ``reset`` that does has another purpose."""
     parameters = inspect.signature(function).parameters.values()
     return any(p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters)
 
 
 def describe(error: BaseException, filename: str = "<policy>", with_line: bool = True) -> str:
-    """Says in one line what a program raised, and in which line of it."""
+    """Returns in one line what a program raised, and at which line of the program."""
     try:
         text = str(error)
     except Exception:  # a program may raise anything
         text = "?"
-    # Without what steers a terminal, or fits no encoding.
+    # Replaces characters that steer a terminal or fit no encoding.
     text = "".join(character if character.isprintable() else "?" for character in text.split("\n")[0][:200])
     line = line_of(error, filename) if with_line else None
     return f"{'' if line is None else f'line {line}: '}{type(error).__name__}: {text}"
 
 
 def line_of(error: BaseException, filename: str) -> int | None:
-    """The line of a program in which an error came up."""
+    """Returns the line of a program at which an error was raised."""
     line, traceback = None, error.__traceback__
     while traceback is not None:
         if traceback.tb_frame.f_code.co_filename == filename:

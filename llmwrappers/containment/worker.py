@@ -1,16 +1,16 @@
-"""The process in which a policy plays: started as a script by ContainedPolicy, locked before one line of the policy runs.
+"""The process that plays a policy: ContainedPolicy starts it as a script; it locks itself before any line of the policy runs.
 
-Frames over stdin and stdout, little-endian, each answered before the next is sent; never pickle::
+Frames go over stdin and stdout, little-endian, never as pickle; each is answered before the next is sent::
 
     in   uint64 bytes; marshal of (sys.path, modules to load, modules that are absent, source, names of the policy)
     out  an answer without rows when the lock holds; without a lock the process ends
     in   uint32 kind, state, layout, count; then by kind
-         ASK, BEGIN   count observations, laid out as the layout says; BEGIN begins an episode first
+         ASK, BEGIN   count observations, each in this layout; BEGIN begins an episode first
          LAYOUT       count bytes: marshal of a layout (see layouts), which gets the next number
          DROP         nothing: the state ends
-    out  uint64 bytes of all that follows; a row an observation: uint8 kind, uint8 n, 6 bytes, n times int64: its shape; data
+    out  uint64 bytes of all that follows; a row per observation: uint8 kind, uint8 n, 6 unused bytes, n int64 (the shape), data
 
-The data of a row are float64 (NUMBERS; SET, whose order means nothing) or text in UTF-8 (FAULT), filled up to 8 bytes.
+The data of a row are float64 (NUMBERS; SET, in any order) or text in UTF-8 (FAULT), padded to a multiple of 8 bytes.
 """
 
 import importlib
@@ -31,9 +31,9 @@ LONGEST_FAULT = 256
 
 
 class Absent(types.ModuleType):
-    """Stands for a module that is not there: it may be imported, named in an annotation and subclassed, but not used."""
+    """Replaces an unavailable module: programs may import it, name it in annotations and subclass it, but not use it."""
 
-    __path__: list[str] = []  # noqa: RUF012  it is a package, and holds nothing
+    __path__: list[str] = []  # noqa: RUF012  an empty package
 
     def __getattr__(self, name: str) -> "Absent":
         if name.startswith("__"):
@@ -41,7 +41,7 @@ class Absent(types.ModuleType):
         return Absent(f"{self.__name__}.{name}")
 
     def __call__(self, *_: Any, **__: Any) -> Any:
-        raise ImportError(f"{self.__name__} is not there for a policy")
+        raise ImportError(f"{self.__name__} is not available to a policy")
 
     def __mro_entries__(self, _: Any) -> tuple:
         return ()
@@ -56,14 +56,14 @@ class Absent(types.ModuleType):
 
 
 class Nowhere(io.TextIOBase):
-    """Swallows what a policy prints."""
+    """Discards what a policy prints."""
 
     def write(self, text: str) -> int:
         return len(text)
 
 
 def read_exactly(view: memoryview) -> None:
-    """Fills a view from stdin; ends the process when the other end is gone."""
+    """Fills a view from stdin; ends the process if stdin is closed."""
     while view:
         count = os.readv(0, [view])
         if not count:
@@ -84,7 +84,7 @@ def main() -> None:
     read_exactly(memoryview(message))
     path, modules, absent, source, called = marshal.loads(message)
     sys.path[:] = path
-    # Without running llmwrappers/__init__.py, which would import Gymnasium.
+    # Do not run llmwrappers/__init__.py: it would import Gymnasium.
     package = types.ModuleType("llmwrappers")
     package.__path__ = [os.path.dirname(os.path.dirname(os.path.abspath(__file__)))]
     sys.modules["llmwrappers"] = package
@@ -97,7 +97,7 @@ def main() -> None:
     for name in modules:
         try:
             importlib.import_module(name)
-        except Exception:  # found again, with its line, where the program imports it
+        except Exception:  # the program's own import raises it again, with its line
             continue
     for name in absent:
         for end in (i for i, letter in enumerate(name + ".") if letter == "."):
@@ -136,12 +136,12 @@ def main() -> None:
     inbox, head = bytearray(1 << 12), HEADER.size
     inboxes = [inbox]
     none = b"\xff" * head
-    usual, size, observed, act = none, 0, np.empty(0), None  # the header of the last call, and what goes with it
-    shape, prefix = None, b""  # of the last answer
+    usual, size, observed, act = none, 0, np.empty(0), None  # header, size, array and function of the last call
+    shape, prefix = None, b""  # shape and header of the last answer
     while True:
         got = os.readv(0, inboxes)
         if got == size and inbox.startswith(usual):
-            # What most calls are: one more array like the last, and one more action like the last. Every line counts.
+            # The usual call: an array and an action like the last ones. Every line here costs time.
             try:
                 answer = act(observed.copy())  # pyright: ignore[reportOptionalCall]
                 if type(answer) is np.ndarray and answer.dtype is float64:
@@ -153,7 +153,7 @@ def main() -> None:
                         write_all(frame[count:])
                     continue
                 rows = answered(answer)
-            except BaseException as error:  # exit(), too
+            except BaseException as error:  # also exit()
                 rows = fault(error)
             send(rows)
             continue
@@ -165,7 +165,7 @@ def main() -> None:
         kind, state, number, count = HEADER.unpack_from(inbox)
         size = head + (count if kind == LAYOUT else 0 if kind == DROP else count * layouts[number][1])
         if size > len(inbox):
-            inbox = inbox + bytes(size - len(inbox))  # another one: the old one is looked at
+            inbox = inbox + bytes(size - len(inbox))  # a new buffer: arrays still use the old one
             inboxes = [inbox]
         read_exactly(memoryview(inbox)[got:size])
         usual = none
@@ -202,5 +202,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    random.seed(0)  # what is drawn without a seed is the same in every run, as a run with a seed has to be
+    random.seed(0)  # so that draws without a seed are the same in every run: runs with a seed must repeat
     main()

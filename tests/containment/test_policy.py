@@ -323,7 +323,7 @@ def test_the_process_stays_on_its_owners_core():
 
 def test_without_a_lock_code_from_a_model_is_refused(monkeypatch):
     monkeypatch.setattr(lock.platform, "machine", lambda: "riscv64")
-    with pytest.raises(PolicyRejected, match=r"plays in a locked process alone.*'trusted:FILE.py' plays it as it is"):
+    with pytest.raises(PolicyRejected, match=r"plays only in a locked process.*'trusted:FILE.py' plays it as it is"):
         ContainedPolicy("def policy(obs):\n    return 0.0")
 
 
