@@ -1,4 +1,4 @@
-"""Makes environments from an id and arguments, as command lines give them; says what is wrong where that fails."""
+"""Makes environments from an id and the arguments of a command line; errors name what is wrong and the way out."""
 
 import contextlib
 import difflib
@@ -20,24 +20,24 @@ from gymnasium.wrappers import FilterObservation
 
 from llmwrappers.bounded_episodes import bounded
 
-# From here on gymnasium-robotics' Fetch and hands cannot be made.
+# From this version on, gymnasium-robotics' Fetch and hand environments cannot be made.
 NEW_MUJOCO = (3, 12)
-# Three axes are an image where two of them are at least so long; smaller ones are boards, and vectors to a network.
+# Three axes are an image if two of them are at least this long; smaller arrays are boards, which networks read as vectors.
 IMAGE_SIDE = 32
-# What the convolutional network of the PPO scripts takes, behind the channels.
+# Height and width of the images that the convolutional network of the PPO scripts takes.
 NETWORK_IMAGE = (80, 80)
-# So many combinations of a MultiDiscrete or MultiBinary space may be numbered as one Discrete.
+# The most combinations of a MultiDiscrete or MultiBinary space to number as one Discrete.
 MOST_COMBINATIONS = 4096
 OF_RENDERING = ("render_mode", "camera_name")
-# How the ids of packages begin, which module registers them, and which extra of pip brings it.
+# Prefix of a package's ids: the module that registers them, and the pip extra that installs it.
 PACKAGES = {"ALE/": ("ale_py", "environments"), "MiniGrid-": ("minigrid", "grid"), "BabyAI-": ("minigrid", "grid")}
 
 
 def env_kwargs_of(text: str) -> dict[str, Any]:
-    """Returns the arguments of an environment that ``--env-kwargs`` gives.
+    """Returns the environment's arguments from the text of ``--env-kwargs``.
 
     Raises:
-        ValueError: it is no JSON object
+        ValueError: the text is not a JSON object
 
     Example:
         >>> env_kwargs_of('{"g": 1.62}')
@@ -53,19 +53,19 @@ def env_kwargs_of(text: str) -> dict[str, Any]:
 
 
 def way_out(error: Exception, rendering: bool = False) -> str:
-    """Returns what to say after an environment could not be made, or not rendered, by what was raised."""
+    """Returns advice on an error that making or rendering an environment raised, or ""."""
     said = str(error)
-    if isinstance(error, TypeError):  # an argument that it does not take, or misses
+    if isinstance(error, TypeError):  # an unknown or a missing argument
         is_missing = "required positional argument" in said
-        return " (--env-kwargs gives it; if it is no JSON, register an environment of your own with it)" if is_missing else ""
+        return " (--env-kwargs sets it; if it is not JSON, register an environment of your own with it)" if is_missing else ""
     if "NumPy 2.0" in said:
         return " (its package is for NumPy 1: pip install 'numpy<2')"
-    if isinstance(error, gym.error.DependencyNotInstalled):  # Gymnasium says what to install
+    if isinstance(error, gym.error.DependencyNotInstalled):  # its message names what to install
         return ' (pip install "llmwrappers[environments]")' if "box2d" in said.lower() else ""
-    # Some render what they observe. OpenGL alone is there where MuJoCo asked it and could not be imported.
+    # Some environments render to observe. OpenGL is loaded without mujoco if MuJoCo imported it and then failed.
     if {"mujoco", "OpenGL"} & sys.modules.keys() and (rendering or "OpenGL" in said):
         gl = os.environ.get("MUJOCO_GL", "its default")
-        return f" (MuJoCo renders by MUJOCO_GL={gl}; without a display set MUJOCO_GL=egl, which needs libegl1, or osmesa)"
+        return f" (MuJoCo renders with MUJOCO_GL={gl}; without a display set MUJOCO_GL=egl, which needs libegl1, or osmesa)"
     if "mujoco" not in sys.modules:
         is_of_display = "display" in f"{type(error).__name__} {said}".lower() and not has_display()
         return " (it needs a display: put xvfb-run -a before the command)" if is_of_display else ""
@@ -77,15 +77,15 @@ def way_out(error: Exception, rendering: bool = False) -> str:
 
 
 def make_rendering(env_id: str, render_mode: str = "rgb_array", **make_kwargs) -> gym.Env:
-    """Makes an environment that renders, also on a machine without a display, with a camera that follows what moves.
+    """Makes an environment that renders, also on a machine without a display; its camera follows the moving body.
 
-    It has rendered once, so that what is missing is said before there is something to lose.
+    It renders once here, so that a missing package raises before there is work to lose.
 
     Raises:
-        gymnasium.error.Error: it cannot be rendered; and as ``make``
+        gymnasium.error.Error: the environment cannot be rendered; and the errors of ``make``
     """
     render_without_display()
-    try:  # the camera that MuJoCo environments use by default loses sight of what moves
+    try:  # MuJoCo environments' default camera loses sight of the moving body
         env = make(env_id, **make_kwargs, render_mode=render_mode, camera_name="track")
     except TypeError:
         env = make(env_id, **make_kwargs, render_mode=render_mode)
@@ -99,7 +99,7 @@ def make_rendering(env_id: str, render_mode: str = "rgb_array", **make_kwargs) -
 
 
 def alike(name: str, names: Iterable[str]) -> str:
-    """Returns "; did you mean A, B, C?", at most three of the names, or "" where none is like it.
+    """Returns "; did you mean A, B, C?", with at most three similar names, or "" if none is similar.
 
     Example:
         >>> alike("Hoper-v4", ["Ant-v4", "Hopper-v4", "Hopper-v5"])
@@ -110,10 +110,10 @@ def alike(name: str, names: Iterable[str]) -> str:
 
 
 def import_module_of(env_id: str) -> None:
-    """Imports the module of ``module:Id``, which registers it, and checks that there is such an environment.
+    """Imports the module of ``module:Id``, which registers the environment, and checks that the environment exists.
 
     Raises:
-        gymnasium.error.Error: no module or no environment of that name, with the way out
+        gymnasium.error.Error: the module or the environment does not exist; the message names the way out
 
     Example:
         >>> import_module_of("Hoper-v4")
@@ -125,11 +125,11 @@ def import_module_of(env_id: str) -> None:
     try:
         if module:
             importlib.import_module(module)
-    except Exception as error:  # importing pyglet without a display raises one of its own
+    except Exception as error:  # pyglet without a display raises its own
         cause = f"{error}" if isinstance(error, ImportError) else f"{type(error).__name__}: {error}{way_out(error)}"
-        raise gym.error.UnregisteredEnv(f"{module} cannot be imported, which is to register {name}: {cause}") from None
+        raise gym.error.UnregisteredEnv(f"cannot import {module}, which should register {name}: {cause}") from None
     with contextlib.suppress(gym.error.Error):
-        gym.spec(name)  # without a version, it is the newest
+        gym.spec(name)  # without a version, the name means the newest one
         return
     prefix = next((prefix for prefix in PACKAGES if name.startswith(prefix)), None)
     hint = alike(name, gym.registry)
@@ -137,12 +137,12 @@ def import_module_of(env_id: str) -> None:
         package, extra = PACKAGES[prefix]
         hint = f'; {package} registers such ids: {package}:{name} (pip install "llmwrappers[{extra}]")'
     elif not hint:
-        hint = registered_by(module, name) if module else f"; one that a package registers is named with it: module:{name}"
+        hint = registered_by(module, name) if module else f"; if a package registers it, name the package, too: module:{name}"
     raise gym.error.UnregisteredEnv(f"no environment is called {name}{hint}")
 
 
 def registered_by(module: str, name: str) -> str:
-    """Returns what an imported module registers where it does not register ``name``; and, if that is nothing, what may.
+    """Returns the ids that an imported module registers instead of ``name``; if there are none, what may register it.
 
     Example:
         >>> print(registered_by("gymnasium", "Nowhere-v0"))
@@ -169,13 +169,13 @@ def has_display() -> bool:
 
 
 def render_without_display() -> None:
-    """Has MuJoCo render on machines without a display, unless ``MUJOCO_GL`` says how; to be called before it renders."""
+    """Makes MuJoCo render without a display if there is none, unless ``MUJOCO_GL`` is set; call it before MuJoCo renders."""
     if not has_display():
         os.environ.setdefault("MUJOCO_GL", "egl")
 
 
 def made_with(env: gym.Env) -> dict[str, Any]:
-    """Returns the arguments that an environment was made with and is not registered with, but for how it is rendered.
+    """Returns the arguments of an environment that differ from its registered ones, except those of rendering.
 
     Example:
         >>> made_with(gym.make("Pendulum-v1", g=1.62))
@@ -189,7 +189,7 @@ def made_with(env: gym.Env) -> dict[str, Any]:
 
 
 def without_text(env: gym.Env) -> gym.Env:
-    """Returns the environment without what is text in a Dict observation: no policy and no network here reads it.
+    """Returns the environment without the text entries of a Dict observation: no policy and no network here reads them.
 
     Example:
         >>> env = gym.make("CartPole-v1")
@@ -205,7 +205,7 @@ def without_text(env: gym.Env) -> gym.Env:
 
 
 def accept_older_versions() -> None:
-    """Has Gymnasium no longer warn that an environment has a newer version: the papers and the shipped priors are of v4."""
+    """Silences Gymnasium's warnings of newer versions: the papers and the shipped priors use v4."""
     warnings.filterwarnings("ignore", message=".*is out of date", category=DeprecationWarning)
 
 
@@ -214,7 +214,7 @@ def made(env_id: str, **make_kwargs) -> gym.Env:
 
     Raises:
         gymnasium.error.Error: the environment does not exist, cannot be made, or a package that it needs is missing
-        TypeError: it does not take these arguments, or misses some
+        TypeError: the environment does not take these arguments, or needs others
     """
     import_module_of(env_id)
     try:
@@ -230,11 +230,11 @@ def made(env_id: str, **make_kwargs) -> gym.Env:
 
 
 def make(env_id: str, **make_kwargs) -> gym.Env:
-    """Makes an environment that can be measured: ``without_text``, its episodes ``bounded``.
+    """Makes an environment for measurements: ``without_text``, with ``bounded`` episodes.
 
     Raises:
         gymnasium.error.Error: the environment does not exist, cannot be made, or a package that it needs is missing
-        TypeError: it does not take these arguments
+        TypeError: the environment does not take these arguments
         ValueError: the action space is neither Discrete nor a Box of floats with finite bounds
     """
     with warnings.catch_warnings():
@@ -245,10 +245,10 @@ def make(env_id: str, **make_kwargs) -> gym.Env:
 
 
 def require_action_space(space: gym.Space) -> None:
-    """Refuses the action spaces that no policy is written for, and says what to wrap the environment with.
+    """Refuses action spaces that nothing here supports; the error names the wrapper to use.
 
     Raises:
-        ValueError: it is neither Discrete nor a Box of floats with finite bounds
+        ValueError: the space is neither Discrete nor a Box of floats with finite bounds
 
     Example:
         >>> require_action_space(MultiDiscrete([3, 2]))
@@ -265,7 +265,7 @@ lambda i: np.array(np.unravel_index(i, (3, 2)))
 
 
 def transformed_actions(space: gym.Space) -> str:
-    """Returns what to wrap an environment with whose action space nothing here serves.
+    """Returns advice for an action space that nothing here supports: the wrapper to use.
 
     Example:
         >>> print(transformed_actions(Box(0, 5, (2,), np.int64)))
@@ -294,7 +294,7 @@ rounded: lambda action: np.rint(action).astype(np.int64)
 
 
 def is_image(space: gym.Space) -> bool:
-    """Returns whether a space is one of images.
+    """Returns whether a space holds images.
 
     Example:
         >>> is_image(Box(0, 255, (240, 320, 3), np.uint8)), is_image(Box(0, 9, (5, 5, 3), np.uint8))
@@ -304,7 +304,7 @@ def is_image(space: gym.Space) -> bool:
 
 
 def image_refusal(space: gym.Space) -> str:
-    """Returns why no network here takes the images in an observation space, with the way out; "" where it does.
+    """Returns why no network here takes the images of an observation space, and the way out; "" if one does.
 
     Example:
         >>> image_refusal(Box(0, 255, (2, 80, 80), np.uint8))

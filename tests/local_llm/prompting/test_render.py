@@ -290,7 +290,7 @@ def test_a_package_that_is_missing_is_named(facts_folder):
     path.write_text('module = "no_such_package"\n' + path.read_text())
     with pytest.raises(gym.error.DependencyNotInstalled, match=r"Pendulum-v1 needs a package.*no_such_package"):
         render_prompt("Pendulum-v1")
-    with pytest.raises(gym.error.UnregisteredEnv, match="no_such_module cannot be imported, which is to register CartPole-v1"):
+    with pytest.raises(gym.error.UnregisteredEnv, match="cannot import no_such_module, which should register CartPole-v1"):
         render_prompt("no_such_module:CartPole-v1")
 
 
