@@ -1,1 +1,1 @@
-"""What asking a model means, and the models that can be asked, one backend a file."""
+"""The interface for asking a model, and its backends, one per file."""

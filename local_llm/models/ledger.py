@@ -1,4 +1,4 @@
-"""Keeps account of asking: what it has cost, and what was asked before."""
+"""Ledger: what asking has cost; Metered: asks a backend and keeps the ledger."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -11,7 +11,7 @@ from local_llm.models.reply import Backend, Message, Reply, Sampling
 
 @dataclass
 class Usage:
-    """Sums over calls, one a reply; ``unmetered`` of them came without a token count."""
+    """Sums over calls, one per reply; ``unmetered`` counts the replies without a token count."""
 
     calls: int = 0
     prompt_tokens: int = 0
@@ -22,7 +22,7 @@ class Usage:
 
 @dataclass
 class Ledger:
-    """Counts calls, tokens and seconds by model; replayed replies apart, because they cost nothing now.
+    """Counts calls, tokens and seconds by model, and replayed replies separately, because they cost nothing now.
 
     Example:
         >>> ledger = Ledger()
@@ -37,7 +37,7 @@ class Ledger:
     usage: dict[tuple[str, bool], Usage] = field(default_factory=dict)  # (model, whether replayed) -> sums
 
     def add(self, model: str, replies: Iterable[Reply]) -> None:
-        """Adds replies of one model, each of which tells whether it was replayed."""
+        """Adds replies of one model; replayed replies have their own sums."""
         for reply in replies:
             sums = self.usage.setdefault((model, reply.replayed), Usage())
             sums.calls += 1
@@ -65,8 +65,8 @@ class Ledger:
 class Metered:
     """Asks a backend and saves the ledger with every reply.
 
-    What was asked before (of two replies that were cut off, say) goes on with its series of replies: the first of it would be
-    the same again.
+    If the same messages are asked again (after two replies that were cut off, for example), their series of replies continues:
+    its first replies would be the same again.
     """
 
     def __init__(self, backend: Backend, path: Path) -> None:

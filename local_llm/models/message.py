@@ -1,22 +1,22 @@
-"""Message: what a server's reply says, wherever in its message the server puts it."""
+"""text_of: finds the text of a server's message, in whichever field the server puts it."""
 
 import json
 from typing import Any
 
-# What a server opens reasoning with that it keeps apart, so that a reader of the text sees where it stands.
+# Marks the beginning of reasoning that a server sends in a separate field, so that readers of the text can tell it apart.
 THINK = "<think>\n"
 
 
 def text_of(message: dict[str, Any], is_cut: bool) -> str | None:
     """Returns the text of a message of OpenAI's chat API; None if its content has no known form.
 
-    It is the content. Where that is empty, it is what a tool was called with, or else the reasoning: a server that looks for
-    reasoning takes a whole answer for it where the model does not think. Reasoning that the limit cut off is no answer, and
-    comes as what ``<think>`` opens and nothing closes.
+    The text is the content. If that is empty, it is the arguments of tool calls, or else the reasoning: a server that looks for
+    reasoning takes the whole answer of a model that does not think for reasoning. Reasoning that the limit cut off is not an
+    answer; it follows a ``<think>`` that is never closed.
 
     Args:
         message: its ``content`` is a text, null or a list of parts
-        is_cut: whether it ended at the limit on its tokens
+        is_cut: whether the limit on tokens ended it
 
     Example:
         >>> text_of({"content": None, "reasoning_content": "def policy(obs): ..."}, is_cut=False)
@@ -35,7 +35,7 @@ def text_of(message: dict[str, Any], is_cut: bool) -> str | None:
         return text
     if arguments := _arguments(message.get("tool_calls")):
         return arguments
-    # llama.cpp and older vLLM; newer vLLM and Ollama; Mistral, which thinks in parts of parts.
+    # In turn: llama.cpp and older vLLM; newer vLLM and Ollama; Mistral, whose thoughts are parts within parts.
     thoughts = [value if isinstance(value, str) else _joined(_parts(value, "text")) for value in _parts(content, "thinking")]
     places = (message.get("reasoning_content"), message.get("reasoning"), _joined(thoughts))
     reasoning = next((place for place in places if isinstance(place, str) and place.strip()), "")
@@ -47,7 +47,7 @@ def _objects(values: Any) -> list[dict[str, Any]]:
 
 
 def _parts(content: Any, kind: str) -> list[Any]:
-    """Returns what the parts of a kind hold."""
+    """Returns the values of the parts of one kind."""
     return [part.get(kind) for part in _objects(content) if part.get("type") == kind]
 
 
@@ -56,7 +56,7 @@ def _joined(values: list[Any], by: str = "") -> str:
 
 
 def _arguments(calls: Any) -> str:
-    """Returns what tools are called with: by the API a JSON object in a string, of some servers the object, or mere code."""
+    """Returns the arguments of tool calls: in the API a JSON object in a string; some servers send the object, or mere code."""
     functions = _objects([call.get("function") for call in _objects(calls)])
     arguments = [function.get("arguments") for function in functions]
     return _joined([json.dumps(each) if isinstance(each, dict) else each for each in arguments], by="\n\n").strip()

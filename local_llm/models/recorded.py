@@ -1,4 +1,4 @@
-"""Recorded: keeps every reply in a file of its own, and reads it back instead of asking again."""
+"""Recorded: writes every reply to its own file, and reads it instead of asking again."""
 
 import difflib
 import hashlib
@@ -18,41 +18,41 @@ from llmwrappers.files import write_atomically
 from local_llm.models.reply import Backend, Message, ModelError, Reply, Sampling, count_tokens
 
 Request = dict[str, Any]
-"""What identifies a reply: model, revision, messages, sampling, schema and its index; no URL and no key.
+"""Identifies a reply by model, revision, messages, sampling, schema and index; without URL and key.
 
-Where a server tells something of the weights behind the model's name, that too, as ``weights``.
+``weights`` are a part of it if a server reports something about the weights that it serves under the model's name.
 """
 PACKAGES = Path(__file__).resolve().parents[2]
 REQUEST = {"model", "revision", "messages", "sampling", "schema", "index"}
-# What reading a file that anybody may have written can end in.
+# The errors of reading a file that anybody may have written.
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 DIFF_LINES, DIFF_WIDTH = 20, 160
 
 
 class Recorded:
-    """Answers from a folder of recorded replies; asks ``backend`` for the others and records them as they arrive.
+    """Answers from a folder of recorded replies; asks ``backend`` for missing ones and records them as they arrive.
 
     ======  ====================================================================================================
-    auto    a reply that is there, for exactly this request, is read; the others are asked for: nothing twice; a reply
-            that was recorded without ``weights`` fits any
-    record  everything is asked for and recorded, over what was recorded before
-    replay  nothing is asked; messages and schema must agree, and the model where a backend is given; replies
-            drawn with the sampling asked for come first, those of one series together
-    off     everything is asked for, nothing is read or written
+    auto    reads the recorded reply to exactly this request, and asks for a missing one: nothing twice; a reply that was
+            recorded without ``weights`` fits any weights
+    record  asks for every reply and records it, over earlier recordings
+    replay  asks for nothing; messages and schema must agree, and the model if there is a backend; replies drawn with
+            the same sampling come first, those of one series together
+    off     asks for every reply; reads and writes nothing
     ======  ====================================================================================================
 
-    The folder may be one of a shipped prior (prompt.txt, reply-N.md and provenance.json) or of a shipped table of critical
-    states (prompt-*.txt, reply-*.md and provenance.json), whose hashes are checked. A recording deserves no more trust than a
-    reply: check it the same way.
+    The folder may also be that of a shipped prior (prompt.txt, reply-N.md and provenance.json) or of a shipped table of
+    critical states (prompt-*.txt, reply-*.md and provenance.json); the files' hashes are checked. Do not trust a recording more
+    than a reply: check it the same way.
 
     Args:
-        backend: what to ask; None replays only
-        folder: one JSON file a reply
+        backend: the model to ask; None only replays
+        folder: one JSON file per reply
         mode: see above
 
     Raises:
-        ValueError: an unknown mode, or one that asks although there is no backend
-        ModelError: a folder that cannot be read or written, a shipped file with a wrong hash
+        ValueError: the mode is unknown, or needs a backend and there is none
+        ModelError: the folder cannot be read or written, or a shipped file has a wrong hash
 
     Example:
         >>> from llmwrappers import priors
@@ -89,7 +89,7 @@ class Recorded:
         """Yields the replies numbered from ``first`` on, each recorded before it is yielded.
 
         Raises:
-            ModelError: too little is recorded to replay, or the backend's
+            ModelError: too few replies are recorded to replay, or an error of the backend
         """
         common = {"messages": messages, "sampling": asdict(sampling), "schema": schema}
         common |= self._asked_model()
@@ -102,7 +102,7 @@ class Recorded:
                 yield recorded
                 del requests[0]
                 continue
-            # Missing replies that follow each other are asked for together.
+            # Asks for consecutive missing replies together.
             count = next((i for i, request in enumerate(requests) if self._recorded(request)), len(requests))
             missing, requests = requests[:count], requests[count:]
             replies = self.backend.ask(messages, count, sampling, schema, missing[0]["index"])
@@ -113,26 +113,26 @@ class Recorded:
 
     @property
     def name(self) -> str:
-        """The folder, a shipped one as seen from the package."""
+        """The path of the folder; that of a shipped one begins at ``llmwrappers``."""
         path = self.folder.resolve()
         return str(path.relative_to(PACKAGES)) if path.is_relative_to(PACKAGES / "llmwrappers") else str(self.folder)
 
     def made(self) -> dict[str, Any]:
-        """Returns what is known of how, and when, the recorded replies were made."""
+        """Returns the sampling and the date of the recorded replies, as far as they are known."""
         samplings = {json.dumps(request["sampling"], sort_keys=True) for request, _ in self._replies.values()}
         facts = self.folder / "provenance.json"
         date = json.loads(facts.read_text("utf-8")).get("date") if facts.is_file() else None
         return {"sampling": json.loads(samplings.pop()) if len(samplings) == 1 else None, "date": date}
 
     def count_tokens(self, text: str) -> int | None:
-        """Returns how many tokens a text has, which is recorded as a reply is; None if nobody can tell.
+        """Returns how many tokens a text has, and records the count as it records replies; None if it is unknown.
 
-        Prompts are made to a measure of tokens: a replay must come to the same measure.
+        Prompts are fitted to a number of tokens: a replay must use the same counts.
         """
         facts = {**self._asked_model(), "text_sha256": hashlib.sha256(text.encode()).hexdigest()}
         path = self.folder / f"tokens-{_key(facts)[:16]}.json"
         if self.backend is None or self.mode == "replay":
-            # That of the model whose replies these are; of several, that of the run that was last.
+            # The count of the model that wrote these replies; of several models, that of the last run.
             counted = [(file == path, file.stat().st_mtime_ns, file) for file in self.folder.glob("tokens-*.json")]
             counts = (_read_count(facts["text_sha256"], file) for *_, file in sorted(counted, reverse=True))
             return next(filter(None, counts), None)
@@ -154,7 +154,7 @@ class Recorded:
         return {"model": self.model, "revision": self.revision, **weights}
 
     def _recorded(self, request: Request) -> Reply | None:
-        """Returns the recorded reply to a request, or to the same one from before weights were recorded."""
+        """Returns the recorded reply to a request, also if it was recorded without ``weights``."""
         older = {name: value for name, value in request.items() if name != "weights"}
         _, reply = self._replies.get(_key(request)) or self._replies.get(_key(older)) or (None, None)
         return reply
@@ -169,8 +169,8 @@ class Recorded:
                 path, {"request": request, "reply": answer, "versions": {"python": platform.python_version(), **versions}}
             )
         except OSError as error:
-            # The reply may be paid for: better unrecorded than lost.
-            warnings.warn(f"cannot record {path}: {error}; the reply is used all the same", stacklevel=3)
+            # The reply may have cost money: use it even if it is not recorded.
+            warnings.warn(f"cannot record {path}: {error}; the reply is used without a recording", stacklevel=3)
         if self.mode == "auto":
             self._replies[_key(request)] = request, replace(reply, replayed=True)
 
@@ -204,14 +204,14 @@ class Recorded:
         return sorted({request["model"] for request, _ in self._replies.values()})
 
     def _load(self) -> None:
-        """Reads the folder; computes the keys anew, so that an edited request is another request."""
+        """Reads the folder; computes the keys again, so that an edited request counts as another request."""
         if not self.folder.is_dir():
             raise ModelError(f"cannot replay from {self.folder}: there is no such folder; record with a model first")
         for path in sorted(self.folder.glob("reply-*.json")):
             try:
                 request, reply = _read_recording(path)
             except UNREADABLE as error:
-                self._skipped.append(f"{path}, which is no recording: {type(error).__name__}: {error}")
+                self._skipped.append(f"{path}, which is not a recording: {type(error).__name__}: {error}")
                 warnings.warn(f"skipped {self._skipped[-1]}", stacklevel=3)
             else:
                 self._replies[_key(request)] = request, reply
@@ -223,7 +223,7 @@ class Recorded:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Leaves at path either what was there or all of the value, whatever happens meanwhile."""
+    """Writes all of the value to a path, or leaves the old file, even if the write is interrupted."""
     write_atomically(path, json.dumps(value, indent=1) + "\n")
 
 
@@ -232,7 +232,7 @@ def _key(request: Request) -> str:
 
 
 def _read_count(text_sha256: str, path: Path) -> int | None:
-    """Returns the count of tokens in a file, if it is one of this text."""
+    """Returns the count of tokens in a file if it is a count of this text, else None."""
     try:
         content = json.loads(path.read_text("utf-8"))
         count = content["tokens"] if content["text_sha256"] == text_sha256 else None
@@ -265,12 +265,12 @@ def _read_recording(path: Path) -> tuple[Request, Reply]:
         and 0 <= reply.seconds < math.inf
     ):
         raise ValueError("a field is missing or has a wrong type")
-    reply.text.encode()  # half a surrogate pair could be written to no file
+    reply.text.encode()  # half a surrogate pair cannot be written to a file
     return request, reply
 
 
 def _read_shipped(folder: Path) -> Iterator[tuple[Request, Reply]]:
-    """Reads the prompts and replies that a shipped prior or a shipped table was taken from."""
+    """Reads the prompts and replies behind a shipped prior or a shipped table."""
 
     def read(name: str, sha256: str) -> str:
         if Path(name).name != name:
@@ -304,7 +304,7 @@ def _read_shipped(folder: Path) -> Iterator[tuple[Request, Reply]]:
 
 
 def _nearest(asked: list[Message], recorded: list[list[Message]]) -> str:
-    """Says how the prompt differs from the most similar recorded one."""
+    """Returns in words how the prompt differs from the most similar recorded one."""
 
     def lines(messages: list[Message]) -> tuple[str, ...]:
         return tuple(line for message in messages for line in (f"[{message['role']}]", *message["content"].splitlines()))
@@ -312,7 +312,7 @@ def _nearest(asked: list[Message], recorded: list[list[Message]]) -> str:
     new = lines(asked)
     old = max(dict.fromkeys(map(lines, recorded)), key=lambda prompt: difflib.SequenceMatcher(None, prompt, new).ratio())
     if old == new:
-        return "The prompt is, but with another schema or other line ends."
+        return "The same prompt is recorded, but with another schema or other line ends."
     difference = [line[:DIFF_WIDTH] for line in difflib.unified_diff(old, new, "recorded", "asked", n=1, lineterm="")]
     more = [f"... {len(difference) - DIFF_LINES} lines more"] if len(difference) > DIFF_LINES else []
     return "\n".join(["The nearest recorded prompt differs:", *difference[:DIFF_LINES], *more])

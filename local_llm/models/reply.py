@@ -1,11 +1,11 @@
-"""What asking a model means here: messages and settings go in, replies come out one by one."""
+"""The interface for asking a model: messages and settings go in, replies come out one by one."""
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-# An answer that is given fewer tokens than it might need, and fewer than this, is not worth asking for.
+# With fewer tokens than this left for an answer, and fewer than wanted, nothing is asked.
 LEAST_ANSWER = 512
 Message = dict[str, str]
 """``{"role": "system", "user" or "assistant", "content": text}``"""
@@ -13,22 +13,22 @@ BOUNDS = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
 
 
 class ModelError(RuntimeError):
-    """Tells why there is no reply (no model, no memory, no server, ...) and what to do about it."""
+    """Reports why there is no reply (no model, no memory, no server, ...), and the way out."""
 
 
 class PromptTooLong(ModelError):
-    """Says that a prompt leaves the model too little of its context for an answer; nothing was asked."""
+    """Reports that a prompt leaves too little of the model's context for an answer; the model was not asked."""
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How replies are drawn; part of what identifies a recorded one.
+    """The settings for drawing replies; they are a part of a recorded reply's identity.
 
     Raises:
-        ValueError: a value outside its range
+        ValueError: a value is outside its range
     """
 
-    temperature: float = 0.8  # at least 0; 0 takes the most probable token, so that all replies are alike
+    temperature: float = 0.8  # at least 0; 0 always takes the most probable token, so that all replies are equal
     top_p: float = 0.95  # in (0, 1]
     max_new_tokens: int = 8192  # of the answer
     seed: int = 0  # of the series of replies
@@ -45,7 +45,7 @@ class Sampling:
                 raise ValueError(f"{name} must be {range_}, got {getattr(self, name)!r}")
 
     def seed_for(self, index: int) -> int:
-        """Returns the seed of one reply of the series; neighbouring series share none.
+        """Returns the seed of one reply of the series; series with neighbouring seeds share none.
 
         Example:
             >>> [Sampling(seed=7).seed_for(index) for index in range(3)]
@@ -60,14 +60,14 @@ class Reply:
 
     text: str
     finish_reason: str  # "stop", or "length" if it was cut off
-    prompt_tokens: int | None  # None: the server does not tell
+    prompt_tokens: int | None  # None: the server does not report it
     reply_tokens: int | None
     seconds: float  # its share of the time that the model took
     replayed: bool = False  # read from a recording
 
 
 class Backend(Protocol):
-    """Answers messages; ``model`` and ``revision`` are what recordings and the ledger name."""
+    """Answers messages; recordings and the ledger name its ``model`` and ``revision``."""
 
     model: str
     revision: str | None
@@ -75,22 +75,22 @@ class Backend(Protocol):
     def ask(
         self, messages: list[Message], n: int, sampling: Sampling, schema: dict | None = None, first: int = 0
     ) -> Iterator[Reply]:
-        """Yields the replies numbered ``first`` to ``first + n - 1``, each as soon as it is there.
+        """Yields the replies numbered ``first`` to ``first + n - 1``, each as soon as it arrives.
 
-        What was yielded stays good whatever happens later: take the replies one by one. Whether a reply obeys the JSON
-        schema asked for is for the caller to check.
+        A later error does not affect replies that were yielded: take them one by one. The caller checks whether a reply
+        obeys the JSON schema.
 
         Raises:
-            ModelError: while iterating, after the replies that did arrive
+            ModelError: during iteration, after the replies that arrived
         """
         ...
 
 
 def answer_room(wanted: int, prompt_tokens: int, context: float, model: str, about: str = "") -> int:
-    """Returns how many tokens an answer may have: all that are wanted, or what a prompt leaves of the model's context.
+    """Returns how many tokens an answer may have: all that are wanted, or the rest of the model's context if that is less.
 
     Raises:
-        PromptTooLong: it leaves fewer than are wanted, and fewer than LEAST_ANSWER
+        PromptTooLong: the rest is less than wanted, and less than LEAST_ANSWER
 
     Example:
         >>> answer_room(8192, 30_000, 32_768, "Qwen/Qwen3-8B")
@@ -106,16 +106,16 @@ def answer_room(wanted: int, prompt_tokens: int, context: float, model: str, abo
 
 
 def count_tokens(backend: Backend | None, text: str) -> int | None:
-    """Returns how many tokens a text has for a backend's model; None where it has no ``count_tokens``, or cannot tell."""
+    """Returns how many tokens a text has for a backend's model; None if the backend cannot count them."""
     count = getattr(backend, "count_tokens", None)
     return count(text) if count else None
 
 
 def without_bounds(schema: Any) -> Any:
-    """Returns a JSON schema without the bounds of its numbers; those of its integers stay.
+    """Returns a JSON schema without the bounds of its numbers; the bounds of integers stay.
 
-    A grammar of a bounded number keeps the model from some of the numbers within (llguidance 1.9.1: from 2e-1 and -0.0). Who
-    asks checks the bounds anyway, because not every server obeys a schema.
+    A grammar of a bounded number also forbids some numbers within the bounds (llguidance 1.9.1: 2e-1 and -0.0). The caller
+    checks the bounds anyway, because not every server obeys a schema.
 
     Example:
         >>> without_bounds({"type": "array", "items": {"type": "number", "minimum": -1, "maximum": 1}})

@@ -1,4 +1,4 @@
-"""Rows: the replies of one batch, each handed over when it ends, however long the others still take."""
+"""Rows: yields each reply of a batch when it ends, without waiting for the others."""
 
 import queue
 import sys
@@ -9,15 +9,15 @@ from typing import Any
 
 
 class Rows:
-    """Watches a batch that is generated in a thread of its own, as its stopping criterion.
+    """Watches a batch as its stopping criterion; ``drawn`` generates the batch in its own thread.
 
-    Of a row is handed over when it ends: its tokens, the last of which ends it where it was not cut off, and its share of the
-    seconds (each step's are divided among the rows that were still open). A line on the standard error says at once what is
-    going on; on a terminal, it says how fast tokens come.
+    When a row ends, ``drawn`` yields its tokens (the last one is an end token, unless the row was cut off) and its share of the
+    seconds (each step's seconds are divided among the open rows). A line on the standard error reports progress from the start;
+    on a terminal, it also shows how fast tokens come.
 
     Args:
-        rows: how many
-        prompt_tokens: of each
+        rows: the number of rows
+        prompt_tokens: the tokens of the prompt of each row
         ends: the tokens that end a row
     """
 
@@ -25,15 +25,15 @@ class Rows:
         self.rows, self.prompt_tokens, self.ends = rows, prompt_tokens, set(ends)
         self.open, self.tokens, self.share, self.stopped = list(range(rows)), 0, 0.0, False
         self.start = self.last = time.perf_counter()
-        self.first = self.shown = 0.0  # when the first tokens came, and when that was last said
+        self.first = self.shown = 0.0  # when the first tokens came, and when the line was last shown
         self._ended: queue.SimpleQueue[tuple[list[int], float] | BaseException | None] = queue.SimpleQueue()
         print(f"reading the prompt of {prompt_tokens} tokens", file=sys.stderr, flush=True)
 
     def drawn(self, generate: Callable[[], Any]) -> Generator[tuple[list[int], float]]:
-        """Yields the tokens and the seconds of each row when it ends; ends the thread however it is left.
+        """Yields the tokens and the seconds of each row when it ends; ends the thread in every case.
 
         Raises:
-            Exception: what ``generate`` raises, after the rows that had ended
+            Exception: the error of ``generate``, after the rows that had ended
         """
 
         def run() -> None:
@@ -56,12 +56,12 @@ class Rows:
         finally:
             self.stopped = True
             thread.join()
-            ended = None  # an error's traceback keeps alive what filled the memory
+            ended = None  # an error's traceback keeps the batch's arrays in memory
             if self.tokens:
                 self._show(end="\n")
 
     def __call__(self, input_ids: Any, scores: Any, **_: Any) -> bool:
-        """Hands over the rows that end with the tokens just drawn; returns whether to stop drawing."""
+        """Hands over the rows that end with the latest tokens; returns whether to stop."""
         now = time.perf_counter()
         self.share += (now - self.last) / len(self.open)
         self.last, self.first = now, self.first or now

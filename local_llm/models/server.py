@@ -16,41 +16,41 @@ from local_llm.models.message import text_of
 from local_llm.models.reply import Message, ModelError, Reply, Sampling, answer_room, without_bounds
 
 TRANSIENT = {429, 500, 502, 503, 504}
-# What reading an answer that is no JSON ends in.
+# The errors of reading an answer that is not JSON.
 NO_JSON = (ValueError, RecursionError)
 # Servers answer with whole web pages.
 EXCERPT = 300
-# Of text, no tokenizer makes fewer tokens than one of so many characters.
+# In text, no tokenizer has more characters per token than this.
 MOST_CHARACTERS_PER_TOKEN = 5
 # Tokens that a chat template may add to a prompt.
 SPARE = 128
-# What is left out of a request that is refused, the most dispensable first.
+# The parts to leave out of a refused request, the most dispensable first.
 EXTRAS = ("chat_template_kwargs", "response_format")
-# How servers that do not tell their context refuse (OpenAI, llama-cpp-python): it, and the prompt's tokens.
+# How servers that do not report their context refuse (OpenAI, llama-cpp-python): groups: context, tokens of the prompt.
 TOO_LONG = re.compile(r"maximum context length is (\d+) tokens.*\((\d+) in the messages")
 
 
 class Server:
-    """Asks an OpenAI-compatible server with plain HTTP: what is sent is what a server's documentation says.
+    """Asks an OpenAI-compatible server over plain HTTP, as the servers' documentation describes.
 
-    Nothing that a server promises is relied on. Replies that it leaves out, or sends empty beside others, are asked for again.
-    Where it refuses a request, it is asked for one reply at a time; if it refuses again, without the switch for thinking; then
-    with the schema in an older form; at last without the schema. A server that wants ``max_completion_tokens`` in place of
-    ``max_tokens``, or a shorter answer, and says so, gets it.
+    It does not rely on a server's promises. It asks again for replies that are missing, or empty beside others. If the server
+    refuses a request, it asks for one reply at a time; then without the switch for thinking; then with the schema in an older
+    form; and last without the schema. If the server's message asks for ``max_completion_tokens`` in place of ``max_tokens``, or
+    for a shorter answer, it sends that.
 
-    Where it says how much context it has (llama.cpp, vLLM), a prompt that is too long is not sent. Others refuse it, or cut it
-    silently; if a server counts far fewer tokens than were sent, a warning says so.
+    If a server reports the size of its context (llama.cpp, vLLM), a prompt that is too long is not sent. Other servers refuse
+    such a prompt or cut it silently; a warning follows if a server counts far fewer tokens than were sent.
 
     Args:
-        base_url: "http://localhost:11434/v1", or all of the address where it does not end in /v1/chat/completions
-        model: its name on the server; the only one that the server lists if None
-        api_key: never recorded; without it no key is sent
-        timeout: seconds without a word in one request
-        retries: how often to repeat a request that finds no server, breaks off, or ends in 429 or 5xx
+        base_url: "http://localhost:11434/v1", or the full address if it does not end in /v1/chat/completions
+        model: its name on the server; None takes the only model that the server lists
+        api_key: never recorded; None sends no key
+        timeout: seconds to wait for data in one request
+        retries: how often to repeat a request that reaches no server, breaks off, or ends in 429 or 5xx
         backoff: seconds to wait before the first repetition, doubled for each further one
 
     Raises:
-        ModelError: no URL, or the server does not list exactly one model to take for None
+        ModelError: ``base_url`` is not a URL, or ``model`` is None and the server does not list exactly one model
     """
 
     revision: str | None = None
@@ -65,25 +65,25 @@ class Server:
         backoff: float = 1.0,
     ) -> None:
         if not re.fullmatch(r"https?://[!-~]+", base_url):
-            raise ModelError(f"a server's URL starts with http:// or https://, and holds no spaces, got {base_url!r}")
+            raise ModelError(f"a server's URL starts with http:// or https:// and has no spaces, got {base_url!r}")
         if api_key and not re.fullmatch(r"[!-~]+", api_key):
-            raise ModelError("the server's key holds a space, a line end or a letter that no key has")  # but is not shown
+            raise ModelError("the server's key holds a space, a line end or a letter that no key has")  # not shown
         self.base_url, self.timeout, self.retries, self.backoff = base_url, timeout, retries, backoff
         base = base_url.rstrip("/").removesuffix("/chat/completions")
-        # An address that is not /v1 but ends in /chat/completions is meant as it is.
+        # An address that ends in /chat/completions, but not in /v1/chat/completions, is used unchanged.
         self._base = base if base.endswith("/v1") or base != base_url.rstrip("/") else f"{base}/v1"
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self.model = model or self._only_model()
-        self._counts = True  # until it turns out that it does not
+        self._counts = True  # until the server turns out not to
 
     def ask(
         self, messages: list[Message], n: int, sampling: Sampling, schema: dict | None = None, first: int = 0
     ) -> Iterator[Reply]:
-        """Yields n replies; those of one request share its tokens and seconds evenly, so that sums are right.
+        """Yields n replies; the replies of one request share its tokens and seconds evenly, so that sums are right.
 
         Raises:
             PromptTooLong: see ``answer_room``
-            ModelError: the server is down, too slow, refuses or answers nonsense; the replies before were yielded
+            ModelError: the server is down or too slow, refuses, or answers nonsense; earlier replies were yielded
         """
         text = "\n".join(message["content"] for message in messages)
         counted = self.count_tokens(text)
@@ -134,15 +134,15 @@ class Server:
                 last = text
                 prompt, reply = (_share(usage, name, i, len(texts)) for name in ("prompt_tokens", "completion_tokens"))
                 if "timings" in completion and len(texts) > 1:
-                    reply = None  # llama.cpp counts the tokens of one of them
+                    reply = None  # llama.cpp counts the tokens of one reply alone
                 yield Reply(text, finish_reason, prompt, reply, seconds / len(texts))
             done += len(texts)
 
     def count_tokens(self, text: str) -> int | None:
-        """Returns how many tokens a text has by the server's /tokenize (llama.cpp, vLLM); None if it has none."""
+        """Returns how many tokens a text has by the server's /tokenize (llama.cpp, vLLM); None if that does not exist."""
         if not self._counts:
             return None
-        # llama.cpp reads content, vLLM prompt.
+        # llama.cpp reads "content", vLLM reads "prompt".
         answer = self._json("/tokenize", {"model": self.model, "content": text, "prompt": text})
         tokens = answer.get("tokens") if isinstance(answer, dict) else None
         count = len(tokens) if isinstance(tokens, list) else 0
@@ -151,10 +151,10 @@ class Server:
 
     @functools.cached_property
     def weights(self) -> dict[str, Any] | None:
-        """Returns what the server tells of the weights that it serves under the model's name; None if it tells nothing.
+        """Returns what the server reports about the weights that it serves under the model's name; None if it reports nothing.
 
-        It is what stays as it is on another port and after a restart: their folder or name (vLLM), their file, number and size
-        in bytes (llama.cpp), their hash (Ollama).
+        This does not change with the port or a restart: the weights' folder or name (vLLM), their file, number and size in
+        bytes (llama.cpp), or their hash (Ollama).
         """
         told = {"root": _find(self._listed, "root"), "model_path": _find(self._props, "model_path")}
         told |= {name: _find(self._listed, "meta", name) for name in ("n_params", "size")}
@@ -168,14 +168,14 @@ class Server:
 
     @functools.cached_property
     def _context(self) -> int | None:
-        """Returns how many tokens the server takes, prompt and answer together; None if it does not say."""
+        """Returns how many tokens the server takes, prompt and answer together; None if it does not report that."""
         found = [_find(self._listed, *path) for path in (("max_model_len",), ("meta", "n_ctx_train"))]
         found.append(_find(self._props, "default_generation_settings", "n_ctx"))
         return min((count for count in found if isinstance(count, int) and count > 0), default=None)
 
     @functools.cached_property
     def _listed(self) -> Any:
-        """Returns what the list of models says of the model; llama.cpp serves its only one under any name."""
+        """Returns the model's entry in the list of models; llama.cpp serves its only model under any name."""
         models = _list(_find(self._json("/v1/models"), "data"))
         named = [model for model in models if _find(model, "id") == self.model]
         return next(iter(named or models[: len(models) == 1]), None)
@@ -185,7 +185,7 @@ class Server:
         return self._json("/props")
 
     def _json(self, path: str, body: Any = None) -> Any:
-        """Returns what the server says beside its OpenAI-compatible addresses; None if it says nothing there."""
+        """Returns the server's answer at an address outside the OpenAI-compatible ones; None if there is none."""
         try:
             return json.loads(self._send(self._base.removesuffix("/v1") + path, body, min(self.timeout, 30)))
         except (_RefusedError, *NO_JSON):
@@ -197,7 +197,7 @@ class Server:
         read = [reply for reply in map(_reply, _list(choices)) if reply]
         if not read or not isinstance(usage, dict):
             raise self._nonsense(f"no reply ({str(completion)[:EXCERPT]})")
-        # Where all are empty, as of a model that only thinks, one more of the same request would be, too.
+        # If all replies are empty (the model only thinks), another reply to the same request would be empty, too.
         return [reply for reply in read if reply[0].strip() or reply[1] == "length"] or read, usage
 
     def _complete(self, body: dict[str, Any]) -> Any:
@@ -209,7 +209,7 @@ class Server:
             raise self._nonsense(f"no chat completion ({str(error)[:EXCERPT]})") from error
 
     def _send(self, url: str, body: Any, timeout: float) -> bytes:
-        """Returns what a request is answered; repeats what may pass, such as a 503 while the server loads its model."""
+        """Returns the answer to a request; repeats it after errors that may pass (503 while the server loads its model)."""
         data = None if body is None else json.dumps(body).encode()
         problem = ""
         for attempt in range(self.retries + 1):
@@ -225,7 +225,7 @@ class Server:
                 with error:
                     said = error.read().decode(errors="replace")
                 problem = f"{self.base_url} answered {error.code}: {' '.join(said.split())[:EXCERPT]}\n"
-                # llama-cpp-python blames itself, 500, for a form of the schema that it does not know.
+                # llama-cpp-python answers 500 to a form of the schema that it does not know.
                 if error.code not in TRANSIENT or "response_format" in said:
                     raise _RefusedError(problem, error.code) from None
             except (OSError, http.client.HTTPException) as error:
@@ -243,7 +243,7 @@ class Server:
         try:
             listed = _find(json.loads(self._send(url, None, min(self.timeout, 30))), "data")
         except (ModelError, *NO_JSON) as error:
-            raise ModelError(f"cannot list the models at {url}, and none is named: {error}") from error
+            raise ModelError(f"cannot list the models at {url}, and no model is named: {error}") from error
         names = [str(_find(model, "id")) for model in _list(listed)]
         if len(names) != 1:
             raise ModelError(f"{self.base_url} has {len(names)} models, name one of them: {', '.join(names)}")
@@ -251,7 +251,7 @@ class Server:
 
 
 class _RefusedError(ModelError):
-    """The server does not serve the request as it is."""
+    """Reports that the server refuses the request in this form."""
 
     def __init__(self, problem: str, code: int) -> None:
         self.is_about_the_request = code in (400, 422, 500)
@@ -264,7 +264,7 @@ def _say(line: str) -> None:
 
 
 def _find(value: Any, *names: str) -> Any:
-    """Returns what stands under a name, in what stands under the one before; None if there is no such thing."""
+    """Returns the value under nested names; None if there is none."""
     for name in names:
         value = value.get(name) if isinstance(value, dict) else None
     return value
@@ -277,8 +277,8 @@ def _list(value: Any) -> list[Any]:
 def _warn_of_a_cut(prompt_tokens: Any, least: int, base_url: str) -> None:
     if isinstance(prompt_tokens, int) and 0 < prompt_tokens < 0.8 * least:
         warnings.warn(
-            f"{base_url} read {prompt_tokens:,} tokens of a prompt of at least {least:,}: it cuts what is too long for its "
-            "context, and the reply is to the rest; start it with more (Ollama: OLLAMA_CONTEXT_LENGTH)",
+            f"{base_url} read {prompt_tokens:,} tokens of a prompt of at least {least:,}: it cut the prompt to its "
+            "context, and the reply answers the rest; start it with a longer context (Ollama: OLLAMA_CONTEXT_LENGTH)",
             stacklevel=3,
         )
 
@@ -292,14 +292,14 @@ def _warn_of_likeness(base_url: str) -> None:
 
 
 def _reply(choice: Any) -> tuple[str, str] | None:
-    """Returns a choice's text and finish reason; None if it is none."""
+    """Returns a choice's text and finish reason; None if it is not a valid choice."""
     message, finish_reason = _find(choice, "message"), _find(choice, "finish_reason")
     if not isinstance(message, dict):
         return None
     text = text_of(message, finish_reason == "length")
     if text is None or not (text or isinstance(finish_reason, str)):
         return None
-    # JSON can carry half a surrogate pair, which no file can.
+    # JSON can hold half a surrogate pair; a file cannot.
     return text.encode(errors="replace").decode(), "length" if finish_reason == "length" else "stop"
 
 

@@ -1,4 +1,4 @@
-"""TransformersModel: an open-weight model that runs on this machine, through transformers."""
+"""TransformersModel: runs an open-weight model on this machine with transformers."""
 
 import gc
 import importlib.util
@@ -17,8 +17,8 @@ from local_llm.models.rows import Rows
 from local_llm.replies.reply_text import opened_by
 
 Quantization = Literal["4bit", "8bit"]
-# Gigabytes of memory, model, quantization: the first row that fits is the default, one for GPUs or else one for the CPU, where
-# models have plain attention: of others, the kernels fall back to slow ones.
+# Gigabytes of memory, model, quantization: the first row that fits is the default, for GPUs or else for the CPU. The models for
+# the CPU have plain attention: the kernels of others fall back to slow ones there.
 GPU_MODELS: list[tuple[int, str, Quantization | None]] = [
     (80, "Qwen/Qwen3.8-27B", None),
     (24, "Qwen/Qwen3.8-27B", "4bit"),
@@ -29,9 +29,9 @@ CPU_MODELS: list[tuple[int, str, Quantization | None]] = [
     (32, "Qwen/Qwen3-8B", None),
     (0, "Qwen/Qwen2.5-Coder-1.5B-Instruct", None),
 ]
-# The limit of a container, as Linux tells it with control groups of version 2 and of version 1.
+# A container's memory limit on Linux: control groups of version 2 and of version 1.
 CONTAINER_MEMORY = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
-# Tokens at the end of a prompt among which a chat template may open the reasoning.
+# The tokens at the end of a prompt in which a chat template may open the reasoning.
 END_OF_PROMPT = 16
 MOST_PROBABLE = {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
 OUT_OF_MEMORY = re.compile("out of memory|not enough memory|can't allocate memory|enough GPU RAM", re.IGNORECASE)
@@ -41,27 +41,27 @@ LESS_MEMORY = "take a smaller model, --quantization 4bit, or fewer and shorter c
 class TransformersModel:
     """Draws replies from an open-weight model on this machine.
 
-    They are drawn as one batch, in halves of it where memory runs out, and come as they end. The same seed gives the same
-    replies on the same machine and batch only: record them (``Recorded``) to have them again. Code that comes with a model is
-    never run.
+    It draws the replies as one batch, in halves of it if memory runs out, and yields each reply when it ends. The same seed
+    gives the same replies only on the same machine and in the same batch: record them (``Recorded``) to have them again. Code
+    that comes with a model is never run.
 
-    Thinking is up to the chat template (``enable_thinking``); if it opens the reasoning itself, its mark begins the reply. When
+    The chat template controls thinking (``enable_thinking``); if it opens the reasoning itself, its mark begins the reply. When
     the budget for thinking is spent, ``</think>`` is forced if that is a token of the model; if not, only thoughts and answer
     together are bounded.
 
-    A schema is enforced token by token, without thinking and but for the bounds of numbers, where llguidance is installed;
-    otherwise it is ignored.
+    A schema turns thinking off. If llguidance is installed, it enforces the schema token by token, except the bounds of
+    numbers; otherwise the schema is ignored.
 
     Args:
-        model: a name on the Hugging Face Hub, downloaded at first use, a folder, or a .gguf file (its weights are unpacked, so
+        model: a name on the Hugging Face Hub (downloaded at first use), a folder, or a .gguf file (its weights are unpacked, so
             that it takes the memory of a model that is not quantized)
-        revision: a branch, tag or commit of it
+        revision: a branch, tag or commit of the model
         device_map, dtype: as for ``from_pretrained``
         quantization: "4bit" or "8bit", with bitsandbytes
 
     Raises:
         ModelError: a library or the model is missing, cannot be loaded, or does not fit into memory
-        ValueError: an unknown ``quantization``
+        ValueError: ``quantization`` is unknown
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class TransformersModel:
         if quantization not in (None, "4bit", "8bit"):
             raise ValueError(f'quantization must be None, "4bit" or "8bit", got {quantization!r}')
         torch, transformers = _libraries()
-        # Quantized weights give other replies, so recordings must not mix them up.
+        # Quantized weights give other replies, so recordings must keep them apart.
         self.model, self.revision = f"{model} ({quantization})" if quantization else model, revision
         # trust_remote_code=None would ask at the terminal.
         source: dict[str, Any] = {"revision": revision, "trust_remote_code": False}
@@ -96,7 +96,7 @@ class TransformersModel:
             is_text = type(config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING
             auto = transformers.AutoModelForCausalLM if is_text else transformers.AutoModelForImageTextToText
             self._model: Any = auto.from_pretrained(place, **weights)
-        except Exception as error:  # whatever a broken folder, a missing package or the network can raise
+        except Exception as error:  # a broken folder, a missing package or the network may raise anything
             raise ModelError(_cannot_load(model, error)) from error
         self._text_config = self._model.config.get_text_config()
         ends = self._model.generation_config.eos_token_id
@@ -111,7 +111,7 @@ class TransformersModel:
 
         Raises:
             PromptTooLong: see ``answer_room``
-            ModelError: memory runs out at a single reply
+            ModelError: memory runs out with a single reply
         """
         done, batch = 0, n if sampling.temperature > 0 else 1
         while done < n:
@@ -124,7 +124,7 @@ class TransformersModel:
             except (MemoryError, RuntimeError) as error:
                 if not _is_out_of_memory(error):
                     raise
-            # Out here, because the exception kept alive what filled the memory.
+            # Outside the handler, because the exception kept the batch's arrays in memory.
             if not fits:
                 if batch == 1:
                     raise ModelError(f"{self.model} runs out of memory at a single reply: {LESS_MEMORY}")
@@ -139,7 +139,7 @@ class TransformersModel:
     def _generate(
         self, messages: list[Message], rows: int, sampling: Sampling, schema: dict | None, index: int
     ) -> Iterator[Reply]:
-        """Yields the replies of one batch, each when it ends: those that are short first."""
+        """Yields the replies of one batch, each when it ends: short ones first."""
         thinking = sampling.thinking if schema is None else 0
         inputs = self._encode(messages, thinking > 0)
         prompt_tokens = inputs["input_ids"].shape[1]
@@ -170,14 +170,14 @@ class TransformersModel:
             yield Reply(opening + text, "stop" if is_whole else "length", prompt_tokens, len(ids), seconds)
 
     def _read(self, inputs: dict[str, Any], rows: int) -> dict[str, Any]:
-        """Returns the inputs of so many rows alike, all but whose last token the model has read, once for all of them."""
+        """Returns the inputs of equal rows; the model has read all but their last token, once for all rows."""
         alike = {name: values.expand(rows, -1) for name, values in inputs.items()}
         before = {name: values[:, :-1] for name, values in inputs.items()}
         if rows == 1 or before["input_ids"].shape[1] == 0:
             return alike
         settings = {"pad_token_id": self._pad, "return_dict_in_generate": True, "cache_implementation": None}
         read = self._model.generate(**before, **MOST_PROBABLE, max_new_tokens=1, **settings)
-        name = "cache" if hasattr(read, "cache") else "past_key_values"  # as it was called before
+        name = "cache" if hasattr(read, "cache") else "past_key_values"  # its older name
         cache: Any = getattr(read, name, None)
         if not hasattr(cache, "reorder_cache"):
             return alike
@@ -185,7 +185,7 @@ class TransformersModel:
         return {**alike, name: cache, "cache_implementation": None}
 
     def _encode(self, messages: list[Message], thinking: bool) -> dict[str, Any]:
-        """Returns the prompt's tokens: through the model's chat template or, if it has none, as they stand."""
+        """Returns the prompt's tokens: by the model's chat template or, if it has none, of the plain text."""
         if template := self._tokenizer.chat_template:
             # Not every tokenizer takes a setting that its template does not know.
             switch = {"enable_thinking": thinking} if "enable_thinking" in str(template) else {}
@@ -199,11 +199,11 @@ class TransformersModel:
         return {name: tokens[name].to(self._model.device) for name in ("input_ids", "attention_mask")}
 
     def _decode(self, ids: Any) -> str:
-        # What tells thoughts from answer may be special tokens.
+        # Special tokens may separate thoughts and answer.
         return self._tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
 
     def _end_of_thinking(self, length: int) -> Callable:
-        """Returns a logits processor that forces </think> where thoughts are still open at this length."""
+        """Returns a logits processor that forces </think> if thoughts are still open at this length."""
         begin, end = self._tokenizer.convert_tokens_to_ids(["<think>", "</think>"])
 
         def process(input_ids: Any, scores: Any) -> Any:
@@ -240,7 +240,7 @@ class TransformersModel:
 
 
 def default_model() -> tuple[str, Quantization | None]:
-    """Returns the model and the quantization that suit the memory of GPUs or CPU; raises ModelError without torch."""
+    """Returns the model and the quantization that suit the memory of the GPUs or the CPU; raises ModelError without torch."""
     cuda = _libraries()[0].cuda
     on_gpus = sum(cuda.get_device_properties(i).total_memory for i in range(cuda.device_count())) / 1e9
     fitting = [
@@ -250,10 +250,10 @@ def default_model() -> tuple[str, Quantization | None]:
 
 
 def _cpu_gigabytes() -> float:
-    """Returns the machine's memory, or the part of it that this process's container may take."""
+    """Returns the machine's memory, or the limit of this process's container if that is lower."""
     try:
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # Windows does not tell
+    except (AttributeError, ValueError, OSError):  # Windows has no sysconf
         return 0.0
     for path in CONTAINER_MEMORY:
         try:
@@ -277,7 +277,7 @@ def _is_out_of_memory(error: Exception) -> bool:
 
 
 def _cannot_load(model: str, error: Exception) -> str:
-    """Says what to do about a model that cannot be loaded."""
+    """Returns the message for a model that cannot be loaded, with the way out."""
     advice = (
         f"Is the name right? `hf download {model}` downloads it. Without network, or with HF_HUB_OFFLINE set, only what was "
         "downloaded can be loaded; gated models need `hf auth login`."
