@@ -1,4 +1,4 @@
-"""Tells a model what became of its policy, so that it writes a better one: numbers, what to improve, an episode."""
+"""Reports to a model how its policy did, so that it writes a better one: numbers, what to improve, an episode."""
 
 from collections.abc import Sequence
 from statistics import fmean
@@ -13,7 +13,7 @@ from llmwrappers.priors.measurement import Measurement, Step, play
 from local_llm.prompting.wording import count_text, number_text
 from local_llm.selection.candidate import Candidate
 
-# How many numbers of states and actions a text shows, and how many of one observation.
+# How many numbers of states and actions a text shows in all, and how many of one observation or action.
 NUMBERS_SHOWN, OBSERVATION_SHOWN = 600, 120
 
 
@@ -25,15 +25,15 @@ def report_text(
     seed: int = 0,
     env_kwargs: dict[str, Any] | None = None,
 ) -> str:
-    """Returns what a model is told of its policy, so that it writes a better one: numbers, an episode, what to improve.
+    """Returns the report on a policy for the model that is to improve it: numbers, what to improve, an episode.
 
     Args:
         env_id: the environment
-        candidate: the policy; it is played once more
-        measurement: what it did
-        random: what random actions did in the same episodes
-        seed: the seed of the first of them
-        env_kwargs: what the environment is made with
+        candidate: the policy; it plays one more episode
+        measurement: of the policy
+        random: the measurement of random actions in the same episodes
+        seed: the seed of the first of these episodes
+        env_kwargs: the arguments to make the environment with
 
     Raises:
         ValueError: the candidate was rejected and has no policy
@@ -100,7 +100,7 @@ def _numbers(m: Measurement, random: Measurement) -> list[str]:
 
 
 def _advice(m: Measurement, random: Measurement) -> list[str]:
-    """What stands out in the numbers, worst first."""
+    """Returns what stands out in the numbers, worst first."""
     advice = []
     if m.faults:
         advice.append(
@@ -125,13 +125,13 @@ def _advice(m: Measurement, random: Measurement) -> list[str]:
     if m.chatter is not None and m.chatter > 0.2:
         advice.append("The action jumps from one step to the next: damp it, or switch more smoothly.")
     if m.microseconds is not None and m.microseconds > 1000:
-        # Without the time itself, which is never the same twice: the same policy is to be told the same, and asked for once.
+        # Without the time, which always differs: equal policies must get equal reports, so that the model is asked once.
         advice.append("A call takes more than a millisecond, too long to train with: compute less.")
     return advice or ["Nothing is broken; do more of what the reward pays for."]
 
 
 def _ending(env: gym.Env, steps: list[Step]) -> str:
-    """What ended the episode that an environment has just played: the environment itself, its time limit, or our bound."""
+    """Returns what ended the episode that an environment has just played: the environment, its time limit, or our bound."""
     if steps[-1].terminated:
         return "the environment ended it (terminated)"
     if env.has_wrapper_attr("cut_episodes") and env.get_wrapper_attr("cut_episodes"):
@@ -141,7 +141,7 @@ def _ending(env: gym.Env, steps: list[Step]) -> str:
 
 
 def _reward_terms(steps: list[Step]) -> dict[str, float]:
-    """The terms of the reward, where the environment tells them in info, as MuJoCo's do."""
+    """Returns the terms of the reward, if the environment writes them into info, as MuJoCo's do."""
     names = [
         name
         for name, value in steps[-1].next_info.items()
@@ -151,7 +151,7 @@ def _reward_terms(steps: list[Step]) -> dict[str, float]:
 
 
 def _states(env: gym.Env, steps: list[Step]) -> list[str]:
-    """Some steps of an episode, the first and the last among them, as lines of numbers."""
+    """Returns some steps of an episode as lines of numbers, the first and the last among them."""
 
     def numbers(values: np.ndarray, most: int) -> str:
         shown = " ".join(f"{value:.3g}" for value in values[:most])
