@@ -1,7 +1,7 @@
-"""Makes the folder that guides an agent of what a model answers: a table, code, and all that they rest on.
+"""Makes a folder that guides an agent from a model's answers: a table, code, and all that they rest on.
 
-A folder can be made again from the episodes, prompts and replies in it. The prompts that were asked are asked again as they
-stand there: today's templates may word them otherwise, and the replies are to what was asked then.
+``rebuild`` makes a folder again from the episodes, prompts and replies in it. It asks the recorded prompts unchanged: today's
+templates may differ, and the replies answer the recorded prompts.
 """
 
 import hashlib
@@ -40,23 +40,23 @@ def find_critical_states(
     try_table: Callable[[Path], Trial] | None = None,
     recorded: Path | None = None,
 ) -> CriticalStates | None:
-    """Returns the table of critical states that a model finds; writes it, the code and all that they rest on to a folder.
+    """Returns the table of critical states that a model finds; writes it, its code and all that they rest on to a folder.
 
-    The first ``settings.episodes`` episodes are shown to the model and make the table; on the others its tolerance is set, so
-    that the share ``settings.hit_rate`` of their steps matches.
+    The model sees the first ``settings.episodes`` episodes, and the table comes from them. The other episodes set the table's
+    tolerance: the share ``settings.hit_rate`` of their steps matches.
 
     Args:
-        episodes: of the agent that is to be guided, as the backend is shown them; in their environment the code is probed
-        backend: what answers (see ``local_llm.models.reply.Backend``)
+        episodes: of the agent to guide, as the backend sees them; the code is probed in their environment
+        backend: the model to ask (see ``local_llm.models.reply.Backend``)
         sampling: how replies are drawn
-        folder: where to write; made if it is not there
-        command: what to name as the origin in provenance.json
-        try_table: for a second round, plays a table in a file, as ``local_llm.selection.trial.try_by_training`` does
-        recorded: a folder whose prompts are asked as they are there, whatever today's would be
+        folder: where to write; created if it does not exist
+        command: the origin to name in provenance.json
+        try_table: for a second round; plays the table in a file, as ``local_llm.selection.trial.try_by_training`` does
+        recorded: a folder whose prompts are asked unchanged in place of today's
 
     Raises:
-        ValueError: ``try_table`` without a second round, or none for it; as ExtractionError, no usable answer
-        ModelError: a reply does not come; those that came are in the folder
+        ValueError: ``try_table`` without a second round, or the reverse; as ExtractionError, no answer is usable
+        ModelError: a reply does not arrive; the replies before it are in the folder
     """
     trajectories, env, settings = episodes.trajectories, episodes.env, episodes.settings
     if (settings.rounds == 2) != (try_table is not None):
@@ -98,7 +98,7 @@ def find_critical_states(
 
 
 def _make_table(finder: Finder, cases: list[Case], old: list[tuple], env: gym.Env, facts: dict[str, Any]) -> CriticalStates:
-    """Asks for actions, rewards and code; writes the table, of old entries (observation, action, reward, note) and new ones."""
+    """Asks for actions, rewards and code; writes a table of old entries (observation, action, reward, note) and new ones."""
     episodes, folder = finder.episodes, finder.folder
     shown, settings = episodes.shown, episodes.settings
     cases = finder.judge(finder.suggest_actions(cases))
@@ -122,7 +122,7 @@ def _make_table(finder: Finder, cases: list[Case], old: list[tuple], env: gym.En
     table.calibration["table_episodes"] = settings.episodes
     table.require_fits(env)
     table.save(folder / "table.json")
-    (folder / "critical.py").unlink(missing_ok=True)  # that of another table
+    (folder / "critical.py").unlink(missing_ok=True)  # it belongs to another table
     print(f"table: {len(table)} states, {table.calibration['reached']:.1%} of the held-out steps match", flush=True)
     facts |= {
         "table": {"table_sha256": sha256(folder / "table.json"), "states": len(table)},
@@ -134,7 +134,7 @@ def _make_table(finder: Finder, cases: list[Case], old: list[tuple], env: gym.En
     write_json(folder / "provenance.json", facts)
     try:
         if shown.observations.ndim != 2:
-            raise PolicyRejected(None, "not asked for: the observations are no vectors")
+            raise PolicyRejected(None, "not asked for: the observations are not vectors")
         _keep_code(facts, folder, *finder.write_code(cases, env))
     except (ExtractionError, PolicyRejected) as error:
         facts["code"] = {"refused": str(error)}
@@ -151,7 +151,7 @@ def _keep_code(facts: dict[str, Any], folder: Path, source: str, hit_rate: float
 
 
 def _of_first_round(path: Path) -> Path:
-    """Where a file of the first round is kept."""
+    """Returns where a file of the first round is kept."""
     return path.with_stem(f"{path.stem}-1")
 
 
@@ -164,7 +164,7 @@ def _description(trajectories: Trajectories) -> dict[str, Any]:
 
 
 def _arrays_sha256(trajectories: Trajectories) -> str:
-    """Returns a hash of the numbers alone: that of the file depends on how it was compressed."""
+    """Returns a hash of the numbers alone: the file's hash depends on its compression."""
     digest = hashlib.sha256()
     for item in fields(trajectories):
         digest.update(np.ascontiguousarray(getattr(trajectories, item.name)).tobytes())
@@ -175,7 +175,7 @@ def rebuild(folder: Path, output: Path) -> None:
     """Makes a table again from the trajectories and the replies in its folder, and compares the two.
 
     Raises:
-        UserError: the folder lacks something, or another table or code came of it
+        UserError: a file is missing or damaged, or the new table or code differs
     """
     try:
         facts = json.loads((folder / "provenance.json").read_text("utf-8"))

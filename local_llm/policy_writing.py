@@ -1,4 +1,4 @@
-"""PolicyWriting: writing policies for an environment, as an environment for agents that act in text."""
+"""PolicyWriting: an environment whose agents act in text: they write policies for another environment."""
 
 import string
 from pathlib import Path
@@ -31,40 +31,40 @@ LONGEST_OBSERVATION = 200_000
 
 
 class PolicyWriting(gym.Env):
-    """Rewards the text of a policy by how much better than all before it the policy is.
+    """Rewards the text of a policy for its improvement over the best policy so far.
 
     ======================  ============================================================================================
-    observation             the prompt that ``llmwrappers prompt`` prints of the environment; after each step the report on the
-                            policy, or why it was refused
+    observation             the prompt that ``llmwrappers prompt`` prints for the environment; after each step the report on
+                            the policy, or why it was refused
     action                  a reply with the text of a policy, in any form that ``local_llm.replies.extract`` understands
-    reward                  max(0, R - best) / max(1, abs(random)), where R is the mean return of the policy's episodes,
-                            best the greatest R so far, and random that of uniformly random actions in the episodes of all
-                            steps, the first best
+    reward                  max(0, R - best) / max(1, abs(random)): R is the mean return of the policy's episodes; best is
+                            the greatest R so far; random is the mean return of uniformly random actions in the episodes of
+                            all steps, and the first best
     terminated              after ``attempts`` steps
-    info                    ``best_return``, ``random_return``, ``refused``, how many policies were; after a step
-                            ``mean_return``, unless the policy was refused. After the last step also ``chosen``, the number
-                            of the step whose policy is best in the hidden episodes (None if all were refused), and
+    info                    ``best_return``, ``random_return``, ``refused`` (the number of refused policies); after a step
+                            ``mean_return``, unless the policy was refused. After the last step also ``chosen`` (the number
+                            of the step whose policy is best in the hidden episodes; None if all were refused), and
                             ``held_out_return`` and ``held_out_faults`` of that policy
     ======================  ============================================================================================
 
     The rewards of an episode add up to (last best - random) / max(1, abs(random)). The policy plays in a locked process,
-    as all that models write. Every step has seeds of its own, the same ones after every reset.
+    like all code that models write. Every step has its own seeds, which are the same after every reset.
 
-    Compare agents by ``held_out_return``, not by the rewards, which rest on few episodes that the agent has seen. Its
-    protocol is EvoPolicyGym's: 128 episodes to write (16 policies of 8), 64 hidden ones in which every accepted policy plays
-    once more, and of which the best mean return is chosen, the latest of equals; 256 held-out ones, in which the chosen one
-    alone plays. No two of these sets share a seed (see ``episode_pools``).
+    Compare agents by ``held_out_return``, not by the rewards, which rest on few episodes that the agent has seen. The protocol
+    is EvoPolicyGym's. It has 128 episodes to write (16 policies of 8 episodes). Every accepted policy plays again in 64 hidden
+    episodes, and the best mean return there chooses the policy (the latest of equals). Only the chosen policy plays in the 256
+    held-out episodes. No two of these sets share a seed (see ``episode_pools``).
 
     Args:
-        env_id: the environment that policies are written for
+        env_id: the environment to write policies for
         attempts: steps of an episode
-        episodes: episodes that a policy is played for in a step
+        episodes: episodes that the policy of a step plays
         hidden_episodes: episodes that choose among the policies after the last step
-        held_out_episodes: episodes in which the chosen one is measured
-        env_kwargs: what the environment is made with
+        held_out_episodes: episodes that measure the chosen policy
+        env_kwargs: the arguments to make the environment with
 
     Raises:
-        ValueError: a number of steps or episodes below 1
+        ValueError: a number of steps or episodes is below 1
 
     Example:
         >>> import llmwrappers
@@ -108,9 +108,7 @@ class PolicyWriting(gym.Env):
         self.env_kwargs = env_kwargs or {}
         self._env = make(env_id, **self.env_kwargs)
         if not is_readable(self._env.observation_space):
-            raise ValueError(
-                f"env_id must be of an environment whose observations are arrays or a Dict of them, got {env_id!r}"
-            )
+            raise ValueError(f"env_id must name an environment with arrays or a Dict of arrays as observations, got {env_id!r}")
         self._prompt = render_prompt(env_id, **self.env_kwargs)
         # Any text that a model may write: Latin, Greek, arrows, mathematics.
         characters = frozenset(string.printable) | {chr(code) for code in range(0xA0, 0x3000)} | frozenset(self._prompt)
@@ -149,7 +147,7 @@ class PolicyWriting(gym.Env):
         return self._text(report), reward, terminated, False, info
 
     def _held_out(self) -> dict[str, Any]:
-        """Chooses by the hidden episodes, and measures the chosen policy in the held-out ones."""
+        """Chooses a policy by the hidden episodes, and measures it in the held-out ones."""
 
         def hidden_return(number: int) -> tuple[float, int]:
             returns = measure(self._env, self._accepted[number], self.hidden_episodes, CHOOSING_SEED).returns
@@ -163,7 +161,7 @@ class PolicyWriting(gym.Env):
         return {"chosen": chosen, "held_out_return": mean_return, "held_out_faults": measured.faults}
 
     def close(self):
-        """Closes the environment that policies are played in."""
+        """Closes the environment that the policies play in."""
         self._env.close()
 
     def _info(self) -> dict[str, Any]:
@@ -171,6 +169,6 @@ class PolicyWriting(gym.Env):
         return {"best_return": self._best, "random_return": self.random_return, "refused": refused}
 
     def _text(self, text: str) -> str:
-        """A text in the observation space: an error may quote any character."""
+        """Returns the text within the observation space: an error may quote any character."""
         known = self.observation_space.character_set  # type: ignore[attr-defined]
         return "".join(character if character in known else "?" for character in text)[:LONGEST_OBSERVATION]
