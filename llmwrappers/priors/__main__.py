@@ -94,6 +94,7 @@ def main(argv: list[str] | None = None) -> None:
         except (OSError, ValueError) as error:
             parser.error(f"--csv {args.csv}: {error}")
 
+    keep(env_ids[0], "", Measurement())  # refuses a file that cannot take the returns before anything is played
     if not args.prior and args.candidate is None:
         print(f"The rule: {RULE}.\n")
     for env_id in env_ids:

@@ -36,5 +36,7 @@ def test_a_csv_of_something_else_stays(tmp_path, capsys):
     path.write_text("env_id,arm\nHopper-v4,none\n")
     with pytest.raises(SystemExit):
         main(["--env-id", "Pendulum-v1", "--prior", "Pendulum-v1", "--episodes", "1", "--csv", str(path)])
-    assert "has the columns env_id, arm" in capsys.readouterr().err
+    said = capsys.readouterr()
+    assert "has the columns env_id, arm" in said.err
+    assert said.out == ""  # nothing was played for nothing
     assert path.read_text() == "env_id,arm\nHopper-v4,none\n"
