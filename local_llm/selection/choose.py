@@ -164,7 +164,8 @@ def choose_candidate(
         time_limit = env.spec and env.spec.max_episode_steps
         if select == "return":
             training.require_trainable(sum(candidate.policy is not None for candidate in candidates), budget_steps, env)
-        choice = _play_all(env, Choice(env_id, select, seed, RULES[select], env_kwargs or {}), candidates, episodes, log)
+        choice = Choice(env_id, select, seed, RULES[select], env_kwargs or {})
+        _play_all(env, choice, candidates, episodes, log)
         usable = {number: m for number, m in choice.measurements.items() if m.faults == 0}
         if usable and select == "probe":
             _choose_by_episodes(choice, usable)
@@ -183,7 +184,7 @@ def choose_candidate(
     return choice
 
 
-def _play_all(env: gym.Env, choice: Choice, candidates: list[Candidate], episodes: int, log: Callable) -> Choice:
+def _play_all(env: gym.Env, choice: Choice, candidates: list[Candidate], episodes: int, log: Callable) -> None:
     """Measures random actions, doing nothing and all candidates in the same episodes."""
     first = choice.first_episode
     log(HEADER)
@@ -207,7 +208,6 @@ def _play_all(env: gym.Env, choice: Choice, candidates: list[Candidate], episode
         if measured.faults:
             how_often = f"faulted in {measured.faults} of {sum(measured.steps)} steps"
             choice.outcomes[number] = Outcome("faulted", f"{how_often}: {measured.first_fault}")
-    return choice
 
 
 def _choose_by_episodes(choice: Choice, usable: dict[int, Measurement]) -> None:

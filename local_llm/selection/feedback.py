@@ -31,8 +31,8 @@ def report_text(
         env_id: the environment
         candidate: the policy; it plays one more episode
         measurement: of the policy
-        random: the measurement of random actions in the same episodes
-        seed: the seed of the first of these episodes
+        random: the measurement of random actions
+        seed: the seed of the first episode of ``measurement``
         env_kwargs: the arguments to make the environment with
 
     Raises:

@@ -104,15 +104,8 @@ class FakeTraining:
 
 
 def choose_trained(candidates, training, tmp_path, **options):
-    arguments = {
-        "episodes": 2,
-        "held_out_episodes": 2,
-        "budget_steps": 80_000,
-        "run_dir": tmp_path / "runs",
-        "log": quiet,
-        **options,
-    }
-    return choose_candidate("Pendulum-v1", candidates, select="return", execute=training, **arguments)
+    arguments = PROBE | {"select": "return", "budget_steps": 80_000, "run_dir": tmp_path / "runs", **options}
+    return choose_candidate("Pendulum-v1", candidates, execute=training, **arguments)
 
 
 def constants(number: int) -> list[str]:
