@@ -56,7 +56,9 @@ python -m llmwrappers.priors --env-id HalfCheetah-v4 BipedalWalker-v3 Walker2d-v
     --csv benchmarks/comparisons/ppo-camel-candidates/alone.csv
 function_alone stuck 200 llmwrappers/{KeyCorridor,LockedRoom}-v0
 function_alone stuck-doorkey 200 llmwrappers/DoorKey-v0
-function_alone stuck-credited 200 llmwrappers/KeyCorridor-v0
+for folder in stuck-credited stuck-parts; do function_alone "$folder" 200 llmwrappers/KeyCorridor-v0; done
+python benchmarks/stuck_agents.py --env-id llmwrappers/ObstructedMaze-v0 --csv benchmarks/comparisons/stuck-obstructed/alone.csv \
+    --agents function=benchmarks/results/obstructed_maze/critical.py
 function_alone stuck-alone 200 llmwrappers/{KeyCorridor,DoorKey,LockedRoom,MultiRoom}-v0
 for folder in ultra ultra-imitated; do
     function_alone "$folder" 100 "${mujoco[@]}" llmwrappers/PongObjects-v0
