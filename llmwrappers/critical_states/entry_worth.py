@@ -38,7 +38,7 @@ class _Entry:
 
 
 class EntryWorth:
-    """Estimates what each entry of a guidance is worth, and disables those that surely do harm.
+    """Estimates the worth of each entry of the guidance, and disables those that are significantly harmful.
 
     When an entry matches, a random draw decides whether its action is played or withheld (LLMActionOverride's
     ``control_probability``), so the two kinds of steps differ in the action alone. The advantages of these steps are computed
