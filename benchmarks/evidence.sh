@@ -98,9 +98,15 @@ for name in sb3-ppo sb3-td3; do
     python cleanrl_scripts/compare.py --from-csv "benchmarks/results/$name.csv" --output "benchmarks/comparisons/$name"
 done
 python benchmarks/speed/ten_minutes.py
-# PPO alone with a clone's settings.
+# PPO alone with a clone's settings. Clones explore with a deviation of 0.2, HalfCheetah-v4's with 0.5, since its priors do worse
+# than doing nothing; there the control of that noise, too.
+quiet="ppo-quiet=--change quiet --prior none"
 compare ppo-quiet --script benchmarks/ppo_camel_ablations.py --env-ids HalfCheetah-v4 Ant-v4 "${mujoco[@]::2}" BipedalWalker-v3 \
-    Humanoid-v4 --seeds 1-5 --arms "ppo-quiet=--change quiet --prior none"
+    Humanoid-v4 --seeds 1-5 --arms "$quiet"
+compare ppo-quiet-short --script benchmarks/ppo_camel_ablations.py --env-ids "${short[@]}" --total-timesteps 300000 --seeds 1-5 \
+    --arms "$quiet"
+compare ppo-quiet-halfcheetah --script benchmarks/ppo_camel_ablations.py --env-ids HalfCheetah-v4 --seeds 1-5 \
+    --arms "$quiet --clone-std 0.5" "nothing-prior=$nothing --clone-std 0.5"
 # Stuck agents, guided by code: which agents are stuck; then the code, played and imitated, with its controls; ablations of it;
 # RICE, which begins episodes in critical states.
 grids=(llmwrappers/{KeyCorridor,DoorKey,LockedRoom,MultiRoom,ObstructedMaze}-v0)
