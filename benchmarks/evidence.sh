@@ -91,7 +91,8 @@ compare ppo-camel-control-parts --script benchmarks/ppo_camel_ablations.py --env
 # The compiled update; ppo-camel-before is the same command at commit fbbba62.
 compare ppo-camel-compiled --env-ids Hopper-v4 Walker2d-v4 Ant-v4 --total-timesteps 300000 --arms none auto --seeds 1-3
 # Stable-Baselines3's PPO with and without the warm start; its TD3 in the mask; all learners after ten minutes on one core.
-python benchmarks/sb3_learners.py --output benchmarks/results/sb3-ppo.csv --arms ppo begin-as --total-timesteps 300000
+python benchmarks/sb3_learners.py --output benchmarks/results/sb3-ppo.csv --arms ppo ppo-same begin-as \
+    --env-ids Walker2d-v4 --total-timesteps 300000
 python benchmarks/sb3_learners.py --output benchmarks/results/sb3-td3.csv --arms td3 td3-executed td3-chosen --env-ids Hopper-v4 \
     --total-timesteps 100000
 for name in sb3-ppo sb3-td3; do

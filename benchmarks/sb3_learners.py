@@ -1,17 +1,19 @@
 """Stable-Baselines3's learners with and without a prior: PPO with a warm start, TD3 and SAC in the mask; the agent alone.
 
-    python benchmarks/sb3_learners.py --output benchmarks/results/sb3-ppo.csv --arms ppo begin-as --total-timesteps 300000
+    python benchmarks/sb3_learners.py --output benchmarks/results/sb3-ppo.csv --arms ppo ppo-same begin-as
     python benchmarks/sb3_learners.py --output benchmarks/results/sb3-td3.csv --arms td3 td3-chosen td3-executed
     python cleanrl_scripts/compare.py --from-csv benchmarks/results/sb3-ppo.csv --output benchmarks/comparisons/sb3-ppo
 
 Arms: ppo (in a VecNormalize, other settings the library's), begin-as (llmwrappers.sb3.begin_as with all shipped candidates,
-gamma 0.995, batches of 128), td3 and sac (networks 64-64, other settings the library's), td3-chosen (in the mask, the buffer
-stores the agent's action), td3-executed (ExecutedActionReplayBuffer), each with -clip for the other mapping. The mask has
-faded after a fifth of the steps. The agent is evaluated without it, 5 episodes. Runs that are in the file are not repeated.
+gamma 0.995, batches of 128), ppo-same (the same gamma, batches and initial exploration noise without a prior), td3 and sac
+(networks 64-64, other settings the library's), td3-chosen (in the mask, the buffer stores the agent's action), td3-executed
+(ExecutedActionReplayBuffer), each with -clip for the other mapping. The mask has faded after a fifth of the steps. The agent
+is evaluated without it, 5 episodes. Runs that are in the file are not repeated.
 """
 
 import csv
 import json
+import math
 import os
 import subprocess
 import sys
@@ -60,8 +62,10 @@ def make_model(env_id: str, arm: str, seed: int, total_timesteps: int) -> Any:
     from stable_baselines3.common.env_util import make_vec_env
     from stable_baselines3.common.vec_env import VecNormalize
 
-    if arm in ("ppo", "begin-as"):
-        settings = {"gamma": 0.995, "batch_size": 128} if arm == "begin-as" else {}
+    if arm in ("ppo", "ppo-same", "begin-as"):
+        settings: dict[str, Any] = {} if arm == "ppo" else {"gamma": 0.995, "batch_size": 128}
+        if arm == "ppo-same":
+            settings["policy_kwargs"] = {"log_std_init": math.log(0.2)}  # actions lie in [-1, 1]
         envs = VecNormalize(make_vec_env(env_id, seed=seed), gamma=settings.get("gamma", 0.99))
         model = PPO("MlpPolicy", envs, seed=seed, device="cpu", **settings)
         if arm == "begin-as":
