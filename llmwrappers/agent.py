@@ -2,6 +2,8 @@
 
 import io
 import json
+import zipfile
+import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -79,6 +81,7 @@ class Agent:
             numpy_layer(kind, [arrays[f"{i}.{j}"] for j in range(size)], options)
             for i, (kind, size, options) in enumerate(facts["layers"])
         ]
+        self._size = next(arrays[f"{i}.0"].shape[-1] for i, (_, size, _) in enumerate(facts["layers"]) if size)  # of the input
 
     def __call__(self, observation: Any) -> Any:
         """Returns the native action at a raw observation."""
@@ -107,7 +110,7 @@ class Agent:
         """What the network observes: an image, divided by 255, or the observation flattened."""
         if "image" in self._arrays:
             return np.asarray(observation, np.float32) / np.float32(255.0)
-        if not isinstance(observation, np.ndarray):  # its order is the space's
+        if not isinstance(observation, np.ndarray) or observation.size != self._size:  # its order and one-hot form: the space's
             if self._space is None:
                 env = self.make()
                 self._space = env.observation_space
@@ -147,9 +150,9 @@ def load_agent(path: str | Path) -> Agent:
             "a form in NumPy (llmwrappers/agent.py)"
         )
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:  # NumPy leaves a broken one open
             return Agent(dict(arrays))
-    except (ValueError, KeyError, OSError) as error:
+    except (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(f"{path} is no agent of these scripts: {error}") from None
 
 

@@ -185,7 +185,9 @@ def made_with(env: gym.Env) -> dict[str, Any]:
         return {}
     registered = gym.registry[env.spec.id].kwargs if env.spec.id in gym.registry else {}
     given = {name: value for name, value in env.spec.kwargs.items() if name not in OF_RENDERING}
-    return {name: value for name, value in given.items() if name not in registered or registered[name] != value}
+    return {
+        name: value for name, value in given.items() if name not in registered or not np.array_equal(registered[name], value)
+    }
 
 
 def without_text(env: gym.Env) -> gym.Env:

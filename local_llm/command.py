@@ -25,6 +25,7 @@ from local_llm.replies.reply_text import StillThinking, for_the_user
 from local_llm.selection.training import TrainingFailed
 
 MOST_RETRIES = 2
+SHIPPED_REPLIES = Path()  # this very object is --replay without a folder
 API_KEY = "LLMWRAPPERS_API_KEY"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 # The files of a run that the next run in the same output folder deletes: all but its first prompt and training runs.
@@ -56,7 +57,7 @@ def add_model_options(parser: argparse.ArgumentParser, shipped: str) -> None:
 
     group = parser.add_argument_group("recorded replies")
     group.add_argument(
-        "--replay", metavar="DIR", nargs="?", const=Path(), type=Path,
+        "--replay", metavar="DIR", nargs="?", const=SHIPPED_REPLIES, type=Path,
         help=f"ask no model: read the replies from this folder, or {shipped}",
     )  # fmt: skip
     group.add_argument(
@@ -134,10 +135,10 @@ def recordings(args: argparse.Namespace) -> Path | None:
     """
     if args.replay is None:
         return args.recordings if args.recording != "off" else None
-    folder = args.replay if args.replay != Path() else args.shipped
+    folder = args.shipped if args.replay is SHIPPED_REPLIES else args.replay
     if not folder.is_dir():
         raise UserError(
-            f"--replay: no folder {folder}" if args.replay != Path() else
+            f"--replay: no folder {folder}" if args.replay is not SHIPPED_REPLIES else
             f"--replay: no replies are shipped for {args.env_id}; name the folder of a recording, --replay DIR"
         )  # fmt: skip
     return folder

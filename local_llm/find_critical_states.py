@@ -39,6 +39,7 @@ from llmwrappers.errors import UserError
 from llmwrappers.files import folder_name
 from llmwrappers.making import make
 from local_llm.command import (
+    SHIPPED_REPLIES,
     Overwriting,
     add_env_options,
     add_model_options,
@@ -127,7 +128,7 @@ def rebuilt(args: argparse.Namespace) -> list[Path]:
     """Returns the folders of the tables that --replay alone rebuilds."""
     if args.replay is None:
         raise UserError("--trajectories is needed: episodes of the agent, RUN_DIR/trajectories.npz of ppo_ultra.py")
-    if args.replay != Path():
+    if args.replay is not SHIPPED_REPLIES:
         return [args.replay]
     name = args.env_id and folder_name(args.env_id)
     folders = sorted(path.parent for path in SHIPPED.glob("*/critical.py") if name in (None, path.parent.name))

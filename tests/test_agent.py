@@ -4,13 +4,15 @@ import csv
 import json
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
 import pytest
 import torch
 from conftest import ROOT, load_script
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box, Discrete, MultiDiscrete
 from torch import nn
 
 from cleanrl_scripts.common.evaluation import evaluate
@@ -158,3 +160,29 @@ def test_an_agent_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
         save_agent(tmp_path, facts, [*layers, *layers], gym.make("Pendulum-v1").action_space, {})
     assert [path.name for path in tmp_path.iterdir()] == ["agent.npz"]
     assert (tmp_path / "agent.npz").read_bytes() == before
+
+
+def test_an_observation_of_several_integers():
+    env_id = "llmwrappers-tests/Dials-v0"
+    gym.register(env_id, entry_point=Dials, disable_env_checker=True)
+    layers = [("Linear", [np.arange(7.0, dtype=np.float32)[None], np.zeros(1, np.float32)], {})]
+    facts = {"env_id": env_id, "env_kwargs": "{}", "script": "ppo_camel", "head": "gaussian"}
+    with tempfile.TemporaryDirectory() as folder:
+        save_agent(Path(folder), facts, layers, Box(-9.0, 9.0, (1,)), {})
+        agent = load_agent(folder)
+    assert agent(np.array([1, 2])).tolist() == [1.0 + 5.0]  # one-hot: places 1 and 3 + 2
+
+
+class Dials(gym.Env):
+    action_space, observation_space = Box(-9.0, 9.0, (1,)), MultiDiscrete([3, 4])
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[: len(data) // 2], lambda data: b"", lambda data: b"\x93NUMPY\x01\x00"])
+def test_a_damaged_file_is_no_agent(damage, tmp_path):
+    layers = [("Linear", [np.ones((1, 3), np.float32), np.zeros(1, np.float32)], {})]
+    facts = {"env_id": "Pendulum-v1", "env_kwargs": "{}", "script": "td3_camel", "head": "tanh"}
+    save_agent(tmp_path, facts, layers, Box(-2.0, 2.0, (1,)), {})
+    file = tmp_path / "agent.npz"
+    file.write_bytes(damage(file.read_bytes()))
+    with pytest.raises(ValueError, match="is no agent of these scripts"):
+        load_agent(tmp_path)

@@ -8,7 +8,7 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Text, Tuple
 from gymnasium.wrappers import FilterObservation
 
-from llmwrappers.making import image_refusal, make, make_rendering, require_action_space, without_text
+from llmwrappers.making import image_refusal, made_with, make, make_rendering, require_action_space, without_text
 
 
 def broken():
@@ -196,3 +196,9 @@ def test_images_are_told_from_boards_and_named():
     assert "the image 'camera' in the observation would be 230400 numbers" in image_refusal(Dict(camera=camera, board=board))
     assert "the image 1 in the observation would be" in image_refusal(Tuple((board, camera)))
     assert "the image 'eyes' in the observation would be" in image_refusal(Dict(eyes=Dict(left=camera), board=board))
+
+
+def test_an_argument_that_is_an_array():
+    gym.register("llmwrappers-tests/Goal-v0", entry_point=lambda goal: gym.make("Pendulum-v1"), kwargs={"goal": np.zeros(2)})
+    assert made_with(gym.make("llmwrappers-tests/Goal-v0")) == {}
+    assert made_with(gym.make("llmwrappers-tests/Goal-v0", goal=np.ones(2)))["goal"].tolist() == [1.0, 1.0]

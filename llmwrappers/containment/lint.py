@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from llmwrappers.containment.errors import PolicyRejected
+from llmwrappers.containment.program import NAMES
 
 MAX_CHARACTERS = 200_000
 MODULES = (
@@ -25,17 +26,16 @@ class Imports(NamedTuple):
     absent: list[str]
 
 
-def lint(source: str, names: tuple[str, ...] = ("policy", "Policy")) -> Imports:
+def lint(source: str) -> Imports:
     """Returns the modules that a program imports, or raises if it cannot be a policy; does not run it.
 
     It refuses an import from outside ``MODULES`` only if the policy needs it. Code that only a ``main`` uses may import anything.
 
     Args:
         source: Python code
-        names: the program must define one of these at its top level
 
     Raises:
-        PolicyRejected: it is not valid Python, defines none of the names, or needs a module that is not available
+        PolicyRejected: it is not valid Python, defines no policy, or needs a module that is not available
         TypeError: ``source`` is not a str
 
     Example:
@@ -51,8 +51,8 @@ def lint(source: str, names: tuple[str, ...] = ("policy", "Policy")) -> Imports:
     for statement in tree.body:
         for name in _binds(statement):
             definitions.setdefault(name, []).append(statement)
-    if not any(name in definitions for name in names):
-        raise PolicyRejected(None, f"it defines no {' and no '.join(names)} at its top level")
+    if not any(name in definitions for name in NAMES):
+        raise PolicyRejected(None, f"it defines no {' and no '.join(NAMES)} at its top level")
     loaded, absent = {}, {}
     for statement in (node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)):
         for module, bound in _imports(statement):
@@ -60,7 +60,7 @@ def lint(source: str, names: tuple[str, ...] = ("policy", "Policy")) -> Imports:
             (loaded if there else absent).setdefault(module, []).append((statement.lineno, bound))
     # NumPy and SciPy load these parts at first use, when the lock already forbids it.
     loaded |= {f"{root}.{part}": [] for root in ("numpy", "scipy") if root in loaded for part in re.findall(PARTS, source)}
-    used = _needed(tree, definitions, names)
+    used = _needed(tree, definitions)
     for module, places in absent.items():
         for line, bound in places:
             if bound in used:
@@ -115,11 +115,11 @@ def _imports(statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]
             yield "." * statement.level + (statement.module or ""), alias.asname or alias.name
 
 
-def _needed(tree: ast.Module, definitions: dict[str, list[ast.stmt]], names: tuple[str, ...]) -> set[str]:
+def _needed(tree: ast.Module, definitions: dict[str, list[ast.stmt]]) -> set[str]:
     """Returns the names that are read when the module is executed and when its policy is called."""
     plain = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
     nodes: list[ast.AST] = [s for s in tree.body if not isinstance(s, plain) and not _is_main_guard(s)]
-    used, waiting = set(), [*names]
+    used, waiting = set(), [*NAMES]
     while nodes or waiting:
         for node in nodes:
             waiting += [n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]

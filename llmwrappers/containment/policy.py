@@ -28,7 +28,6 @@ class ContainedPolicy:
 
     Args:
         source: Python code that defines ``policy(obs)``, or a class ``Policy`` with ``__call__`` or ``act``
-        called: possible names of the policy; the first of them that the source defines counts
 
     Raises:
         PolicyRejected: the source is not valid Python, has no policy or needs an unavailable module; or the system has no lock
@@ -43,12 +42,11 @@ class ContainedPolicy:
         llmwrappers.containment.errors.PolicyFault: line 2: IndexError: index 1 is out of bounds for axis 0 with size 0
     """
 
-    def __init__(self, source: str, called: tuple[str, ...] = ("policy", "Policy")):
+    def __init__(self, source: str):
         if not can_lock():
             raise PolicyRejected(None, NO_LOCK)
-        self.source, self.called = source, tuple(called)
-        self.restarts = 0
-        self._imports = lint(source, self.called)
+        self.source, self.restarts = source, 0
+        self._imports = lint(source)
         self._worker: LockedProcess | None = None
         self._begins, self._lock = True, threading.Lock()
         # Shape and dtype of the last observation, if it was an array; and the header of a call with another one like it.
@@ -94,7 +92,7 @@ class ContainedPolicy:
             self._worker = None
 
     def __reduce__(self):
-        return ContainedPolicy, (self.source, self.called)
+        return ContainedPolicy, (self.source,)
 
     def __repr__(self) -> str:
         return f"<a policy of {len(self.source.splitlines())} lines, plays in a locked process>"
@@ -135,7 +133,7 @@ class ContainedPolicy:
     def _enter(self) -> None:
         """Finds or starts the worker of this source, and takes a new state in it."""
         self.close()
-        self._worker = worker = process_of(self.source, self.called, self._imports)
+        self._worker = worker = process_of(self.source, self._imports)
         self._state = next(worker.states)
         self._leave = weakref.finalize(self, worker.left.append, self._state)
 

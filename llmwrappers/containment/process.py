@@ -56,8 +56,8 @@ class LockedProcess:
         PolicyRejected: the lock does not hold
     """
 
-    def __init__(self, source: str, called: tuple[str, ...], imports: Imports):
-        self.states, self.left, self.layouts = itertools.count(), [], {}
+    def __init__(self, source: str, imports: Imports):
+        self.states, self.left, self.layouts, self.registering = itertools.count(), [], {}, threading.Lock()
         self.lock, self.calls, self.started = threading.Lock(), 0, time.monotonic()
         # The environment may hold keys: pass on only what Python needs to start, and what makes NumPy round as it does here.
         kept = ("LD_LIBRARY_PATH", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "NPY_DISABLE_CPU_FEATURES")
@@ -80,7 +80,7 @@ class LockedProcess:
         self.end = weakref.finalize(self, _end, self.process)
         path = [str(Path(entry).absolute()) for entry in sys.path]
         # Only the owner sends marshal; it reads the worker's answers as numbers and text alone.
-        message = marshal.dumps((path, imports.loaded, imports.absent, source, called))
+        message = marshal.dumps((path, imports.loaded, imports.absent, source))
         try:
             self.exchange(SIZE.pack(len(message)) + message, 0, SECONDS_TO_START)
         except PolicyFault:
@@ -88,13 +88,14 @@ class LockedProcess:
 
     def number_of(self, layout: Layout) -> int:
         """Returns the worker's number of a layout; sends a new layout to the worker first."""
-        if layout not in self.layouts:
-            message = marshal.dumps(layout)
-            self.exchange(HEADER.pack(LAYOUT, 0, 0, len(message)) + message, 0, SECONDS_A_MESSAGE)
-            self.layouts[layout] = len(self.layouts)
-        while self.left:
-            self.exchange(HEADER.pack(DROP, self.left.pop(), 0, 0), 0, SECONDS_A_MESSAGE)
-        return self.layouts[layout]
+        with self.registering:  # the worker counts layouts in the order in which they arrive
+            if layout not in self.layouts:
+                message = marshal.dumps(layout)
+                self.exchange(HEADER.pack(LAYOUT, 0, 0, len(message)) + message, 0, SECONDS_A_MESSAGE)
+                self.layouts[layout] = len(self.layouts)
+            while self.left:
+                self.exchange(HEADER.pack(DROP, self.left.pop(), 0, 0), 0, SECONDS_A_MESSAGE)
+            return self.layouts[layout]
 
     def ask(self, frame: bytes) -> Any:
         """Sends the frame of one call and returns the answer, which may be a fault.
@@ -200,14 +201,14 @@ class LockedProcess:
             pipe.close()
 
 
-_PROCESSES: weakref.WeakValueDictionary[tuple, LockedProcess] = weakref.WeakValueDictionary()
+_PROCESSES: weakref.WeakValueDictionary[str, LockedProcess] = weakref.WeakValueDictionary()
 
 
-def process_of(source: str, called: tuple[str, ...], imports: Imports) -> LockedProcess:
+def process_of(source: str, imports: Imports) -> LockedProcess:
     """Returns the one locked process of a source; starts it if necessary."""
-    process = _PROCESSES.get((source, called))
+    process = _PROCESSES.get(source)
     if process is None or not process.is_alive:
-        process = _PROCESSES[source, called] = LockedProcess(source, called, imports)
+        process = _PROCESSES[source] = LockedProcess(source, imports)
     return process
 
 

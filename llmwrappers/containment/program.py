@@ -9,6 +9,7 @@ from typing import Any
 from llmwrappers.containment.errors import PolicyRejected
 
 MODULE = "llmwrappers_policy"
+NAMES = ("policy", "Policy")  # of the policy; the first one that is defined counts
 
 
 class Program:
@@ -20,7 +21,6 @@ class Program:
     Args:
         source: Python code
         filename: the name of the file in error messages
-        called: possible names of the policy; the first of them that the module defines counts
 
     Raises:
         PolicyRejected: the module cannot be executed, or holds no policy
@@ -31,8 +31,8 @@ class Program:
         ([1], [2], None, [1])
     """
 
-    def __init__(self, source: str | bytes, filename: str = "<policy>", called: tuple[str, ...] = ("policy", "Policy")):
-        self.source, self.filename, self.called = source, filename, called
+    def __init__(self, source: str | bytes, filename: str = "<policy>"):
+        self.source, self.filename = source, filename
         text = source.removeprefix("\ufeff") if isinstance(source, str) else source
         try:
             # dont_inherit: this module's __future__ imports must never change what a program means.
@@ -56,7 +56,7 @@ class Program:
         return f"<the policy in {self.filename!r}, plays in this process>"
 
     def __reduce__(self):
-        return Program, (self.source, self.filename, self.called)
+        return Program, (self.source, self.filename)
 
     def _execute(self) -> None:
         module = types.ModuleType(MODULE)
@@ -64,7 +64,7 @@ class Program:
         sys.modules[MODULE] = module  # dataclasses looks up annotations there
         try:
             exec(self._code, module.__dict__)
-            self.act, self._reset = controller(module.__dict__, self.called)
+            self.act, self._reset = controller(module.__dict__)
             if self._reset is not None:
                 self._reset()
         except PolicyRejected:
@@ -74,9 +74,9 @@ class Program:
             raise PolicyRejected(line_of(error, self.filename), f"its top level fails: {reason}") from error
 
 
-def controller(namespace: dict[str, Any], called: tuple[str, ...]) -> tuple[Callable, Callable | None]:
+def controller(namespace: dict[str, Any]) -> tuple[Callable, Callable | None]:
     """Returns the function that acts and the one that begins an episode, if there is one."""
-    found = next((namespace[name] for name in called if name in namespace), None)
+    found = next((namespace[name] for name in NAMES if name in namespace), None)
     owner, act = acting(found)
     if not callable(act):
         what = f"found {found!r}" if found is not None else "found neither"

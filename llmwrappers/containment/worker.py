@@ -82,7 +82,7 @@ def main() -> None:
     read_exactly(memoryview(size))
     message = bytearray(SIZE.unpack(size)[0])
     read_exactly(memoryview(message))
-    path, modules, absent, source, called = marshal.loads(message)
+    path, modules, absent, source = marshal.loads(message)
     sys.path[:] = path
     # Do not run llmwrappers/__init__.py: it would import Gymnasium.
     package = types.ModuleType("llmwrappers")
@@ -184,7 +184,7 @@ def main() -> None:
             if kind == BEGIN and state in programs:
                 programs[state].reset()
             elif kind == BEGIN:
-                programs[state] = Program(source, called=called)
+                programs[state] = Program(source)
             act = programs[state].act
         except BaseException as error:
             programs.pop(state, None)

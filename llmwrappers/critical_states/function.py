@@ -122,8 +122,11 @@ class CriticalFunction:
         return int(entry), (int(action[0]), reward)
 
     def reset(self) -> None:
-        """Begins an episode."""
-        self._policy.reset()
+        """Begins an episode; code that raises in its own ``reset`` makes a fault."""
+        try:
+            self._policy.reset()
+        except Exception as error:
+            self.faults.add(f"{type(error).__name__} in its reset: {error}", stacklevel=2)
 
     def close(self) -> None:
         """Ends the worker process, if there is one; a later call starts a new one."""
@@ -183,6 +186,10 @@ def _as_policy(source: str, space: gym.Space) -> tuple[str, int, list[int]]:
             case ast.FunctionDef(name=name) | ast.Assign(targets=[ast.Name(id=name)], value=ast.Lambda()):
                 lines[name] = node.lineno
                 answers += _answers(node) if name == "critical" else []
+        if isinstance(node, ast.FunctionDef):
+            own = (part for part in ast.walk(node) if isinstance(part, ast.Name) and part.id == "critical")
+            if call := next(own, None):
+                raise PolicyRejected(call.lineno, "critical is called in a function; put what both need into a third one")
     if "policy" in lines:
         raise PolicyRejected(lines["policy"], "policy is not what is asked for; define critical(obs) alone")
     if "critical" not in lines:

@@ -138,6 +138,7 @@ class GuidanceLookup:
             self.guidance = copy.deepcopy(self.guidance)
         self.source, self.info_key, self.patience_steps = source, info_key, patience_steps
         self.hit_count = self.step_count = 0
+        self.is_over = False
         self.entry, self.advice = -1, None
         self.disabled: frozenset[int] = frozenset()
 
@@ -161,6 +162,19 @@ class GuidanceLookup:
             entry = -1 if advice is None else 0
         self.entry, self.advice = (-1, None) if entry in self.disabled else (entry, advice)
         return self.advice
+
+    def begin(self, observation: Any, info: dict[str, Any]) -> None:
+        """Begins an episode of the guidance, and looks."""
+        self.is_over = False
+        begin_episode(self.guidance)
+        self.look(observation, info)
+
+    def follow(self, observation: Any, info: dict[str, Any], is_over: bool) -> tuple[Any, float] | None:
+        """Looks after a step; begins an episode if a wrapper below did, as Gymnasium's Autoreset does."""
+        if self.is_over:
+            begin_episode(self.guidance)
+        self.is_over = is_over
+        return self.look(observation, info)
 
     def count(self) -> tuple[Any, float] | None:
         """Returns the advice for the current state, and counts the step.
@@ -194,8 +208,7 @@ class GuidedWrapper(gym.Wrapper):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
         """Resets the environment and looks up the first observation."""
         observation, info = self.env.reset(seed=seed, options=options)
-        begin_episode(self._lookup.guidance)
-        self._lookup.look(observation, info)
+        self._lookup.begin(observation, info)
         return observation, info
 
     def close(self):

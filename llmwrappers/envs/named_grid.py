@@ -38,7 +38,7 @@ class NamedGrid(gym.ObservationWrapper, RecordConstructorArgs):
 
     Args:
         env: an environment of the package minigrid
-        slots: how many objects of each kind are observed, an empty tuple or 0 for none; kinds of SLOTS
+        slots: how many objects of each kind of SLOTS are observed; none of a kind that is left out or 0
 
     Raises:
         TypeError: an environment that is no MiniGrid

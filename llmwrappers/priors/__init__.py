@@ -73,6 +73,7 @@ def load_prior(
         ValueError: the prior 'Hopper-v4' was written for Hopper-v4, Hopper-v5, not for Walker2d-v4; ...
     """
     if folder := _folder(prior):
+        _candidates(folder)  # refuses a broken provenance
         if env is not None and not prior_of_another_env:
             require_written_for(folder, env, prior_input, str(prior))
         return _load_file(folder / f"policy-{_chosen(folder, candidate, prior)}.py")
@@ -118,9 +119,9 @@ def load_candidates(
     """
     folder = _folder(prior) or Path(prior)
     if (folder / "provenance.json").is_file():
+        paths = [folder / f"policy-{number}.py" for number in _candidates(folder)[0]]
         if env is not None and not prior_of_another_env:
             require_written_for(folder, env, prior_input, str(prior))
-        paths = [folder / f"policy-{number}.py" for number in _candidates(folder)[0]]
     else:
         paths = sorted(folder.glob("*.py"))
     candidates = {}

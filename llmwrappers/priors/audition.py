@@ -109,9 +109,9 @@ class Teacher:
         except (ValueError, TypeError):
             return np.full(flatdim(space), np.nan, np.float32)
 
-    def keeps_state(self, episode: Episode, asked: int = 50) -> bool:
+    def keeps_state(self, episode: Episode) -> bool:
         """Whether the prior answers differently when asked about a state alone than in the course of its own episode."""
-        for i in np.linspace(0, len(episode.handed) - 1, min(asked, len(episode.handed))).astype(int):
+        for i in np.linspace(0, len(episode.handed) - 1, min(50, len(episode.handed))).astype(int):
             (alone,) = self.advice([episode.handed[i]])
             if not np.allclose(alone, episode.advice[i], atol=1e-5, equal_nan=True):
                 return True

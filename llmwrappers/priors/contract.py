@@ -104,21 +104,21 @@ def allowed_actions(answer: Any, space: Discrete) -> NDArray[np.int8]:
         [[0, 1, 0], [1, 0, 1], [1, 0, 1]]
     """
     n, start = int(space.n), int(space.start)
-    numbers = np.asarray(list(answer) if isinstance(answer, set | frozenset) else answer)
-    if numbers.dtype.kind in "fiub" and not isinstance(answer, set | frozenset) and numbers.shape == (n,) and n > 1:
-        if np.isin(numbers, (0, 1)).all():
-            if not numbers.any():
-                raise ValueError("the prior allowed no action at all")
-            return numbers.astype(np.int8)
-    elif numbers.dtype.kind in "fiub" and (isinstance(answer, set | frozenset) or numbers.size == 1):
+    is_set = isinstance(answer, set | frozenset)
+    numbers = np.asarray(list(answer) if is_set else answer)
+    is_numeric = numbers.dtype.kind in "fiub"
+    if is_numeric and not is_set and n > 1 and numbers.shape == (n,) and np.isin(numbers, (0, 1)).all():
+        mask = numbers.astype(np.int8)
+    elif is_numeric and (is_set or numbers.size == 1):
         mask = np.zeros(n, dtype=np.int8)
         for number in numbers.ravel().tolist():
             if not (float(number).is_integer() and start <= number < start + n):
                 raise ValueError(f"the prior answered with action {number!r}, which is not in {space}")
             mask[int(number) - start] = 1
-        if not mask.any():
-            raise ValueError("the prior allowed no action at all")
-        return mask
-    raise ValueError(
-        f"the prior returned {answer!r}; it must be an action of {space}, a set of actions, or a vector of {n} truth values"
-    )
+    else:
+        raise ValueError(
+            f"the prior returned {answer!r}; it must be an action of {space}, a set of actions, or a vector of {n} truth values"
+        )
+    if not mask.any():
+        raise ValueError("the prior allowed no action at all")
+    return mask

@@ -135,6 +135,7 @@ def play(env: gym.Env, policy: PriorPolicy, seed: int, prior_input: str | None =
             assert isinstance(space, Discrete)
             action = int(space.start + rng.choice(space.n if answer is None else np.flatnonzero(answer)))
         next_observation, reward, terminated, truncated, next_info = env.step(copy.copy(action))
+        terminated, truncated = bool(terminated), bool(truncated)  # environments return NumPy's, too
         spent = seconds[0] if seconds else None
         yield Step(
             observation,

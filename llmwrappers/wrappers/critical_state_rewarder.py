@@ -106,7 +106,7 @@ class CriticalStateRewarder(GuidedWrapper, RecordConstructorArgs):
         """Steps and adds the LLM's reward."""
         advice, entry = self._lookup.count(), self._lookup.entry
         observation, reward, terminated, truncated, info = self.env.step(action)
-        next_advice = self._lookup.look(observation, info)
+        next_advice = self._lookup.follow(observation, info, terminated or truncated)
         llm_reward = self._scaled(advice)
         if self.shaping == "potential":
             llm_reward = (0.0 if terminated else self.gamma * self._scaled(next_advice)) - llm_reward

@@ -128,13 +128,13 @@ class LLMActionOverride(GuidedWrapper, RecordConstructorArgs):
         info["critical"] = np.array(critical or bool(info.get("critical", False)))
         # A rewarder below may have another table: its entry would be judged by this wrapper's actions.
         info["critical_entry"], info["llm_action"] = np.int64(entry), llm_action
-        self._lookup.look(observation, info)
+        self._lookup.follow(observation, info, terminated or truncated)
         return observation, reward, terminated, truncated, info
 
     def _into_space(self, action):
         space = self.action_space
         if isinstance(space, Discrete):
-            if not space.contains(int(action)):
+            if int(action) != action or not space.contains(int(action)):
                 raise ValueError(f"the suggested action must be in {space}, got {action!r}")
             return int(action)
         assert isinstance(space, Box)

@@ -188,7 +188,7 @@ class Server:
         """Returns the server's answer at an address outside the OpenAI-compatible ones; None if there is none."""
         try:
             return json.loads(self._send(self._base.removesuffix("/v1") + path, body, min(self.timeout, 30)))
-        except (_RefusedError, *NO_JSON):
+        except (_AnsweredError, *NO_JSON):
             return None
 
     def _read(self, completion: Any) -> tuple[list[tuple[str, str]], Any]:
@@ -211,7 +211,7 @@ class Server:
     def _send(self, url: str, body: Any, timeout: float) -> bytes:
         """Returns the answer to a request; repeats it after errors that may pass (503 while the server loads its model)."""
         data = None if body is None else json.dumps(body).encode()
-        problem = ""
+        problem, failed = "", ModelError
         for attempt in range(self.retries + 1):
             if attempt:
                 wait = self.backoff * 2 ** (attempt - 1)
@@ -224,16 +224,18 @@ class Server:
             except urllib.error.HTTPError as error:
                 with error:
                     said = error.read().decode(errors="replace")
+                failed = _AnsweredError
                 problem = f"{self.base_url} answered {error.code}: {' '.join(said.split())[:EXCERPT]}\n"
                 # llama-cpp-python answers 500 to a form of the schema that it does not know.
                 if error.code not in TRANSIENT or "response_format" in said:
                     raise _RefusedError(problem, error.code) from None
             except (OSError, http.client.HTTPException) as error:
                 if isinstance(error, TimeoutError) or isinstance(getattr(error, "reason", None), TimeoutError):
-                    slow = f"{self.base_url} took more than {timeout} s: allow more time, or ask for less at once"
-                    raise ModelError(slow) from error
+                    less = "ask for less at once (fewer --candidates, a smaller --max-new-tokens)"
+                    raise ModelError(f"{self.base_url} took more than {timeout} s: {less}") from error
+                failed = ModelError
                 problem = f"no answer from {self.base_url}: {' '.join(str(error).split())[:EXCERPT]}\n"
-        raise ModelError(f"{problem}Tried {self.retries + 1} times: is the server up, and the URL right (with /v1)?")
+        raise failed(f"{problem}Tried {self.retries + 1} times: is the server up, and the URL right (with /v1)?")
 
     def _nonsense(self, what: str) -> ModelError:
         return ModelError(f"{self.base_url} sent {what}: is it an OpenAI-compatible server, and the URL right (with /v1)?")
@@ -250,7 +252,11 @@ class Server:
         return names[0]
 
 
-class _RefusedError(ModelError):
+class _AnsweredError(ModelError):
+    """Reports that the server answers with an error."""
+
+
+class _RefusedError(_AnsweredError):
     """Reports that the server refuses the request in this form."""
 
     def __init__(self, problem: str, code: int) -> None:

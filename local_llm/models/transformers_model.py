@@ -56,7 +56,7 @@ class TransformersModel:
         model: a name on the Hugging Face Hub (downloaded at first use), a folder, or a .gguf file (its weights are unpacked, so
             that it takes the memory of a model that is not quantized)
         revision: a branch, tag or commit of the model
-        device_map, dtype: as for ``from_pretrained``
+        device_map: as for ``from_pretrained``
         quantization: "4bit" or "8bit", with bitsandbytes
 
     Raises:
@@ -69,7 +69,6 @@ class TransformersModel:
         model: str,
         revision: str | None = None,
         device_map: Any = "auto",
-        dtype: str = "auto",
         quantization: Quantization | None = None,
     ) -> None:
         if quantization not in (None, "4bit", "8bit"):
@@ -83,7 +82,7 @@ class TransformersModel:
         if model.endswith(".gguf"):
             folder, source["gguf_file"] = os.path.split(model)
             place = folder or "."
-        weights = {**source, "device_map": device_map, "dtype": dtype}
+        weights = {**source, "device_map": device_map, "dtype": "auto"}
         if quantization:
             if importlib.util.find_spec("bitsandbytes") is None:
                 raise ModelError(f"quantization {quantization} needs bitsandbytes: pip install bitsandbytes")

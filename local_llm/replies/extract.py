@@ -136,7 +136,10 @@ def _with_imports(source: str) -> str:
             (bound if is_own else used).add(symbol.get_name())
     forgotten = [name for name in _IMPORTS if name in used - bound]
     added = [f"{_IMPORTS[name]}  # added: the reply uses {name} and does not import it\n" for name in forgotten]
-    return "".join(added) + source
+    lines = source.splitlines(keepends=True)
+    future = [node.end_lineno for node in ast.parse(source).body if getattr(node, "module", None) == "__future__"]
+    first = future[-1] if future and added else 0  # nothing may stand before it
+    return "".join([*lines[:first], *added, *lines[first:]])
 
 
 def _policy_in(blocks: list[Block], may_rename: bool) -> str:
@@ -234,7 +237,7 @@ def _statements(code: Code, called: str) -> list[_Statement]:
     if any(node.col_offset for node in tree.body):  # several on a line
         source = ast.unparse(tree)
         tree = parse(source)
-    lines, end, result = source.split("\n"), 0, []
+    lines, end, result, reach = source.split("\n"), 0, [], {}
     imports = [node for node in tree.body if isinstance(node, _Import)]
     imported = {alias.asname or alias.name for node in imports for alias in node.names}
     for node in tree.body:
@@ -259,8 +262,25 @@ def _statements(code: Code, called: str) -> list[_Statement]:
             binds = set()  # an example of its use
         elif not isinstance(node, _Definition):
             binds |= set(re.findall(r"^[ \t]*(\w+)[.\[]", text, re.M)) - imported  # W[0, 1] = 2.0 and W.fill(2.0) change W
+            binds |= _changed(node, reach, called, source)
+        if isinstance(node, ast.FunctionDef):
+            reach[node.name] = uses.union(*(reach.get(name, ()) for name in uses))
         result.append(_Statement(text, binds, uses, spare))
     return result
+
+
+def _changed(node: ast.stmt, reach: dict[str, set[str]], called: str, source: str) -> set[str]:
+    """What a call that stands alone may change: what its function uses, or NumPy's argument, or its random numbers."""
+    match node:
+        case ast.Expr(value=ast.Call(func=ast.Name(id=name))) if called not in reach.get(name, {called}):
+            return reach[name]  # fill(2.0)
+        case ast.Expr(value=ast.Call(func=ast.Attribute() as function, args=arguments)):
+            module, *_, name = ast.unparse(function).split(".")
+            if name == "seed" and re.search(r"\brandom\.(?!seed\b)", source):
+                return {module}  # np.random.seed(0)
+            if module in ("np", "numpy"):
+                return {part.id for part in arguments if isinstance(part, ast.Name)}  # np.fill_diagonal(W, 2.0)
+    return set()
 
 
 def _assembled(codes: list[Code], chosen: int) -> str:

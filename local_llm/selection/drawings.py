@@ -65,7 +65,7 @@ def films(env_id: str, candidates: list[Candidate], choice: Choice) -> str:
     parts = []
     for number, frames in images.items():
         steps, episodic_return = choice.measurements[number].steps[0], choice.measurements[number].returns[0]
-        episode = f"the episode with seed {choice.seed}: {_number(steps)} steps, return {_number(episodic_return)}"
+        episode = f"the episode with seed {choice.first_episode}: {_number(steps)} steps, return {_number(episodic_return)}"
         pictures = "".join(
             f'<div><img alt="{caption}" src="data:image/png;base64,{image}">{caption}</div>' for caption, image in frames
         )

@@ -20,6 +20,7 @@ from programs import HONEST
 
 from llmwrappers import ContainedPolicy, LLMActionMask, PolicyFault, PolicyRejected
 from llmwrappers.containment import lock, policy, process
+from llmwrappers.containment.process import LockedProcess
 from llmwrappers.containment.program import Program
 
 COUNTER = HONEST["counter"]
@@ -343,3 +344,20 @@ def test_it_says_what_it_is():
         repr(ContainedPolicy(textwrap.dedent("def policy(obs):\n    return 0")))
         == "<a policy of 2 lines, plays in a locked process>"
     )
+
+
+def test_threads_may_show_a_program_observations_of_several_shapes(monkeypatch):
+    exchange = LockedProcess.exchange
+
+    def slow_exchange(self, *message):
+        time.sleep(0.005)  # another thread has its turn
+        return exchange(self, *message)
+
+    monkeypatch.setattr(LockedProcess, "exchange", slow_exchange)
+    source = "import numpy as np\n\ndef policy(obs):\n    return [obs.size]\n"
+    first = ContainedPolicy(source)
+    first(np.zeros(2))
+    sizes = [3 + number % 4 for number in range(24)]
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda size: int(ContainedPolicy(source)(np.zeros(size))[0]), sizes))
+    assert answers == sizes

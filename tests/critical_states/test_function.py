@@ -114,7 +114,7 @@ FAULTS = {
     "NaN for an integer": ("return True, np.nan, 0.5", FOUR, ""),
     "endless": ("return True, [sum(0 for a in iter(int, 1)), 0], 0", TWO, "no answer from the policy's process in time"),
     "the end": ("raise SystemExit", TWO, "line 4: SystemExit"),
-    "recursion": ("return critical(obs)", TWO, "line 4: RecursionError"),
+    "recursion": ("return (lambda again: again(again))(lambda again: again(again))", TWO, "line 4: RecursionError"),
 }
 
 
@@ -288,3 +288,17 @@ def test_an_entry_that_is_disabled_is_silent_and_the_others_speak():
     assert [float(info["llm_action"][0]) for info in infos] == [0, 0, -0.5, -0.5]
     with pytest.raises(ValueError, match="0 to 1"):
         env.disabled = [2]
+
+
+def test_code_that_calls_itself_is_refused():
+    with pytest.raises(PolicyRejected, match="line 4: critical is called in a function"):
+        CriticalFunction(code("return critical(obs / 2) if obs[0] > 1 else (True, [0.0, 0.0], 0.0)"), TWO)
+
+
+@pytest.mark.parametrize("is_trusted", [False, True])
+def test_a_reset_that_fails_is_a_fault(is_trusted):
+    fails_at_once_again = "\n\nbegun = 0\n\n\ndef reset():\n    global begun\n    begun += 1\n    assert begun < 2\n"
+    guidance = CriticalFunction(code("return False, None, 0") + fails_at_once_again, TWO, is_trusted)
+    assert guidance(np.zeros(3)) is None
+    with pytest.warns(UserWarning, match="AssertionError"):
+        assert [guidance.reset(), guidance(np.zeros(3))] == [None, None]

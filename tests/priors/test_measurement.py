@@ -1,5 +1,8 @@
 """Measuring a policy: what cannot be measured is said in a sentence."""
 
+import json
+from dataclasses import asdict
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -40,3 +43,13 @@ def test_a_csv_of_something_else_stays(tmp_path, capsys):
     assert "has the columns env_id, arm" in said.err
     assert said.out == ""  # nothing was played for nothing
     assert path.read_text() == "env_id,arm\nHopper-v4,none\n"
+
+
+def test_endings_are_numbers_of_python(tmp_path):
+    class Cut(gym.Wrapper):
+        def step(self, action):
+            observation, reward, _, truncated, info = self.env.step(action)
+            return observation, reward, np.bool_(observation[0] > -2), truncated, info
+
+    measurement = measure(Cut(gym.make("Pendulum-v1")), lambda obs: [0.0], episodes=2, seed=0)
+    assert json.loads(json.dumps(asdict(measurement)))["terminated"] == 2

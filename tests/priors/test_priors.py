@@ -15,7 +15,7 @@ import pytest
 from conftest import Echo, OneStep, Turns
 
 import llmwrappers.priors
-from llmwrappers import PolicyFault, PolicyRejected
+from llmwrappers import LLMActionMask, PolicyFault, PolicyRejected
 from llmwrappers.containment.policy import ContainedPolicy
 from llmwrappers.containment.program import Program
 from llmwrappers.making import make
@@ -223,6 +223,8 @@ class TestLoadPrior:
         (tmp_path / "provenance.json").write_text(provenance)
         with pytest.raises(ValueError, match="must name 'candidates' and a 'default', as local_llm.write_policy writes it"):
             load_prior(tmp_path)
+        with pytest.raises(ValueError, match="must name 'candidates' and a 'default'"):
+            LLMActionMask(gym.make("Pendulum-v1"), tmp_path)
 
     def test_missing_file(self, tmp_path):
         for prior in (str(tmp_path / "missing.py"), tmp_path / "missing.py", tmp_path):

@@ -516,3 +516,17 @@ def test_code_reads_the_parts_of_an_observation(space, observation, at):
     env.reset(seed=0)
     *_, info = env.step(np.zeros(1, np.float32))
     assert (info["action_overridden"], info["executed_action"].tolist()) == (True, [0.5])
+
+
+def test_guidance_begins_anew_where_a_wrapper_below_begins_an_episode():
+    source = "n = 0\n\ndef critical(obs):\n    global n\n    n += 1\n    return n == 2, [0.5, 0.5], 0.0\n"
+    env = LLMActionOverride(gym.wrappers.Autoreset(Echo(steps=3)), CriticalFunction(source, Box(-1.0, 1.0, (2,), np.float32)))
+    infos = [info for *_, info in played(env, np.zeros(2, np.float32), steps=8)]
+    assert [bool(info["action_overridden"]) for info in infos] == [False, False, True, False, False, False, True, False, False]
+
+
+def test_an_action_between_two_actions_is_refused():
+    env = LLMActionOverride(gym.make("CartPole-v1"), lambda obs: (1.9, 0.0))
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match="the suggested action must be in"):
+        env.step(0)

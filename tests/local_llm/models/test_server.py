@@ -75,7 +75,7 @@ class Handler(BaseHTTPRequestHandler):
         told = {"/v1/models": {"data": [{"id": name, **self.server.facts} for name in self.server.models]}}
         told |= {"/props": self.server.props} if self.server.props else {}
         told |= {"/api/tags": self.server.tags} if self.server.tags else {}
-        self.answer(200 if self.path in told else 404, json.dumps(told.get(self.path)).encode())
+        self.answer(200 if self.path in told else self.server.lacks, json.dumps(told.get(self.path)).encode())
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -84,7 +84,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         if self.path == "/tokenize":
             tokens = [*range(len(body["content"]) // 2)]  # of two characters each
-            self.answer(200 if self.server.tokenizes else 404, json.dumps({"tokens": tokens}).encode())
+            self.answer(200 if self.server.tokenizes else self.server.lacks, json.dumps({"tokens": tokens}).encode())
             return
         steps = self.server.script
         step = steps.pop(0) if len(steps) > 1 else steps[0]
@@ -115,6 +115,7 @@ def start():
         server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         server.seen, server.models, server.script, server.over = [], ["tiny"], [generous], threading.Event()
         server.facts, server.props, server.tags, server.tokenizes, server.loading = {}, None, None, False, 0
+        server.lacks = 404  # the status of what it does not serve
         vars(server).update(facts)
         server.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
@@ -577,6 +578,12 @@ class TestContext:
         assert client.count_tokens("12345678") == 4
         small.loading = 2
         assert client._context == 4096
+
+    def test_a_proxy_that_fails_beside_the_completions_costs_no_reply(self, server):
+        server.lacks = 502
+        client = Server(server.url, "tiny", retries=1, backoff=0.01)
+        assert (client.count_tokens("12345678"), client.weights) == (None, None)
+        assert len(list(client.ask(MESSAGES, 1, Sampling()))) == 1
 
     def test_tokens_are_counted_by_the_server(self, server):
         server.tokenizes = True

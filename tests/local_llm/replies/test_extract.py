@@ -85,6 +85,12 @@ def test_forgotten_imports_are_added_and_the_code_says_so(name):
     assert extract_critical(fenced(critical)) == added + critical
 
 
+def test_a_forgotten_import_stands_after_those_from_the_future():
+    future = '"""Leans."""\nfrom __future__ import annotations\n'
+    added = "import numpy as np  # added: the reply uses np and does not import it\n"
+    assert extract_policy(fenced(future + FORGOTTEN["np"][0])) == future + added + FORGOTTEN["np"][0]
+
+
 @pytest.mark.parametrize(
     "source",
     [
@@ -112,6 +118,10 @@ UNTOUCHED = {
     "a backslash that Python may refuse one day": 'def policy(obs):\n    "\\phi is the pitch."\n    return obs[:1]\n',
     "gains set one by one": f"{IMPORT}W = np.zeros((1, 2))\nW[0, 1] = 2.0\n\ndef policy(obs):\n    return W @ obs[:2]\n",
     "a lambda": f"{IMPORT}policy = lambda obs: np.tanh(obs[:3])\n",
+    "gains set by a function": f"{IMPORT}W = np.zeros((1, 2))\n\ndef fill():\n    W[0, 1] = 2.0\n\nfill()\n\n\n"
+    "def policy(obs):\n    return W @ obs[:2]\n",
+    "gains set by NumPy": f"{IMPORT}W = np.zeros((2, 2))\nnp.fill_diagonal(W, 2)\n\ndef policy(obs):\n    return W @ obs[:2]\n",
+    "a seed": f"{IMPORT}np.random.seed(0)\n\ndef policy(obs):\n    return obs[:1] + np.random.randn()\n",
     "an optional second argument": "def policy(obs, t=0, *, gain=1.0):\n    return gain * obs[:1]\n",
     "annotations": "def policy(observation: list[float], /) -> list[float]:\n    return observation[:1]\n",
     "several statements on a line": "import math; import numpy as np\n" + FUNCTION,
