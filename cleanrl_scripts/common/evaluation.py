@@ -6,6 +6,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+EVALUATION_STREAM = 4  # of a run's random numbers; 0 is the environment's own
+
 
 def evaluate(env: gym.Env, act: Callable[[Any], Any], seed: int, episodes: int, video_name: str = "") -> float:
     """Mean return of a policy, by the environment's own rewards: without an LLM's.
@@ -22,8 +24,8 @@ def evaluate(env: gym.Env, act: Callable[[Any], Any], seed: int, episodes: int, 
     bounded = env.has_wrapper_attr("cut_episodes")
     cut_before = env.get_wrapper_attr("cut_episodes") if bounded else 0
     returns = []
-    for episode in range(episodes):
-        observation, _ = env.reset(seed=seed + 10_000 + episode)
+    for episode_seed in np.random.default_rng((seed, EVALUATION_STREAM)).integers(2**31, size=episodes):
+        observation, _ = env.reset(seed=int(episode_seed))
         episodic_return, done = 0.0, False
         while not done:
             observation, reward, terminated, truncated, info = env.step(act(observation))

@@ -142,12 +142,13 @@ def keep_curves(output: Path, evaluations: list[Evaluation], description: dict) 
 
 @dataclass
 class Curves:
-    """The curves of one environment, on those evaluation steps of the baseline that all curves span; one column a seed."""
+    """The curves of one environment at those evaluations of the baseline that all span, and at their end; one column a seed."""
 
     env_id: str
     steps: np.ndarray
     seeds: dict[str, list[int]]
     returns: dict[str, dict[str, np.ndarray]]  # metric -> arm -> (steps, seeds)
+    evaluated: dict[str, list[dict[int, float]]]  # arm -> step -> return, as it was evaluated, of each seed
     notes: list[str]
 
     def final(self, arm: str, metric: str = PLAIN) -> np.ndarray:
@@ -166,8 +167,8 @@ class Curves:
 
     def steps_to(self, arm: str, threshold: float) -> np.ndarray:
         """The first evaluation of each seed that reaches the threshold; inf if none does."""
-        reached = self.returns[PLAIN][arm] >= threshold
-        return np.where(reached.any(axis=0), self.steps[reached.argmax(axis=0)], np.inf)
+        curves = (sorted(curve.items()) for curve in self.evaluated[arm])
+        return np.array([next((step for step, value in curve if value >= threshold), np.inf) for curve in curves])
 
     def paired(self, baseline: str, arm: str, scores: Callable[[str], np.ndarray]) -> np.ndarray | None:
         """The scores of both for their common seeds, (2, seeds)."""
@@ -200,10 +201,10 @@ def align(env_id: str, arms: list[str], evaluations: list[Evaluation]) -> Curves
         if len(found) > 1:
             where = "; ".join(f"{step:,}: {', '.join(names)}" for step, names in sorted(found.items()))
             notes.append(f"the curves {word} at different steps ({where}); all are compared {preposition} step {common:,}.")
-    steps = np.array([step for step in sorted(next(iter(plain.values()))) if first <= step <= last])
-    if len(steps) == 0:
+    steps = np.array(sorted({step for step in next(iter(plain.values())) if first <= step <= last} | {last}))
+    if first > last:
         raise UserError(f"{env_id}: the curves have no steps in common: {'; '.join(notes)}")
-    if moved := sorted({arm for (arm, _), curve in plain.items() if not set(steps.tolist()) <= set(curve)}):
+    if moved := sorted({arm for (arm, _), curve in plain.items() if not set(steps[:-1].tolist()) <= set(curve)}):
         notes.append(f"evaluated at other steps than {arms[0]} and interpolated linearly: {', '.join(moved)}.")
 
     everyone = sorted(set().union(*seeds.values()))
@@ -222,4 +223,5 @@ def align(env_id: str, arms: list[str], evaluations: list[Evaluation]) -> Curves
     if idle:
         why = "all evaluations are the same (is --learning-starts too late?)"
         notes.append(f"nothing was learned: {why}: {', '.join(idle)}.")
-    return Curves(env_id, steps, seeds, returns, [f"{env_id}: {note}" for note in notes])
+    evaluated = {arm: [plain[arm, seed] for seed in seeds[arm]] for arm in arms}
+    return Curves(env_id, steps, seeds, returns, evaluated, [f"{env_id}: {note}" for note in notes])

@@ -49,6 +49,6 @@ def estimate(statistic, *samples: np.ndarray, n_resamples: int = 10_000) -> Esti
 
 
 def better_than(*pairs: np.ndarray) -> Estimate:
-    """The probability of improvement; without an interval if it is 0 or 1, because no resampling changes that."""
+    """The probability of improvement; without an interval if no resampling changes it (0, 1, or all returns are equal)."""
     found = estimate(improvement, *pairs)
-    return Estimate(found.value) if found.value in (0, 1) else found
+    return Estimate(found.value) if found.low == found.high else found

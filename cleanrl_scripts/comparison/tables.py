@@ -160,8 +160,8 @@ def explanation(report: Report) -> list[str]:
         f"included, where it is known. Minus {baseline}: the difference of the interquartile means over the seeds that both "
         "have, resampled in pairs.",
         f"P(better than {baseline}): the share of all pairs of a run of the arm and one of {baseline} in which the arm's ends "
-        "higher, for all environments their mean; seeds as before, within each environment. A share of 0 or 1 has no interval: "
-        "resampling cannot change it, more seeds can.",
+        "higher, for all environments their mean; seeds as before, within each environment. A share that "
+        "resampling cannot change has no interval; more seeds can change it.",
         *(alone if report.alone else []),
     ]
 

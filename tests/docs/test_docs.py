@@ -172,7 +172,7 @@ def test_the_tables_of_results_are_those_of_the_comparisons():
         for env_id in mujoco
     ]
     assert rows_of_intervals(ROOT / "docs" / "camel.md") == parts
-    learners = [[sb3_ppo["Walker2d-v4"][arm]["at 100,000"] for arm in ("ppo", "begin-as")]]
+    learners = [[sb3_ppo["Walker2d-v4"][arm]["at 100,000"] for arm in ("ppo-same", "begin-as")]]
     learners += [[sb3_td3["Hopper-v4"][arm]["final return"] for arm in ("td3", "td3-executed")]]
     learners += [[td3["Walker2d-v4"][arm]["final return"] for arm in ("td3", "paper")]]
     baseline_and_warm, main = {}, []

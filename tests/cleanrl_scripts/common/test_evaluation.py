@@ -23,6 +23,8 @@ def test_an_evaluation_begins_differently_each_episode_and_alike_each_time():
     first = np.array(seen[::25])  # of each episode's 25
     assert len(np.unique(first[:3], axis=0)) == 3
     np.testing.assert_array_equal(first[:3], first[3:])
+    evaluate(env, act, seed=2, episodes=3)  # of the next run: nothing in common
+    assert len(np.unique(seen[::25], axis=0)) == 6
 
 
 def test_what_an_llm_added_to_the_rewards_is_not_counted():

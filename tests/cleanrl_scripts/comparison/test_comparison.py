@@ -221,6 +221,15 @@ def test_the_scores_of_a_run():
     assert steps_to_threshold(np.array([2000.0]), hours=1e-6) == "2,000, 7 s"
 
 
+def test_the_last_evaluation_counts_where_curves_end_at_different_steps():
+    baseline = {0: 0.0, 100: 10.0, 200: 20.0, 300: 0.0}  # falls at the end
+    curves = aligned({("a", 1): baseline, ("b", 1): {0: 0.0, 50: 1.0, 150: 30.0, 290: 40.0}})
+    assert curves.steps.tolist() == [0, 100, 200, 290]
+    np.testing.assert_allclose(curves.final("a"), [2.0])  # between 200 and 300
+    np.testing.assert_allclose(curves.final("b"), [40.0])
+    assert curves.steps_to("b", 30.0).tolist() == [150]  # it was evaluated there, the baseline was not
+
+
 def test_the_statistics_by_hand():
     assert iqm(np.array([1.0, 2, 3, 100])) == 2.5
     assert iqm(np.array([1.0, 2, 6])) == 3.0
@@ -297,7 +306,7 @@ def test_all_environments_count_the_same():
         found += evaluations(curves, env_id)
     report = make_report(found)
     assert report.better[ALL]["b"].value == 0.5
-    assert report.tables[-1] == ("all environments", ["arm", "runs", "P(better than a)"], [["b", "9", "0.50 [0.50, 0.50]"]])
+    assert report.tables[-1] == ("all environments", ["arm", "runs", "P(better than a)"], [["b", "9", "0.50"]])
     assert "| b | 3 | 11.0 [10.0, 12.0] | 11.0 | 5.50 [5.00, 6.00] | 10 | 10.0 [10.0, 10.0] | 1.00 |" in markdown(report)
 
     found += evaluations({("a", s): {0: 1.0, 10: 2.0} for s in (1, 2)}, "C-v0")
