@@ -23,23 +23,24 @@ from cleanrl_scripts.ultra.statemask import importance
 from llmwrappers import Trajectories
 from llmwrappers.errors import UserError
 
-PROBABILITY = 0.5
+PROBABILITY, START_STREAM = 0.5, 5
 
 
 class CriticalStarts(gym.Wrapper):
     """Begins some episodes where the action of ``agent`` matters most in an episode that it plays."""
 
-    def __init__(self, env: gym.Env, agent, matters, rng: np.random.Generator):
+    def __init__(self, env: gym.Env, agent, matters):
         super().__init__(env)
-        self.agent, self.matters, self.rng = agent, matters, rng
+        self.agent, self.matters = agent, matters
 
     def reset(self, *, seed=None, options=None):
-        seed = int(self.rng.integers(2**31))
+        assert seed is not None  # PPO gives one to every episode
+        rng = np.random.default_rng((seed, START_STREAM))  # a checkpoint has what draws the seeds, and no more
         observation, info = self.env.reset(seed=seed, options=options)
-        if self.rng.random() < PROBABILITY:
+        if rng.random() < PROBABILITY:
             observations, actions, done = [observation], [], False
             while not done:
-                actions.append(self.agent.act(observations[-1], self.rng))
+                actions.append(self.agent.act(observations[-1], rng))
                 observation, _, terminated, truncated, _ = self.env.step(actions[-1])
                 observations.append(observation)
                 done = terminated or truncated
@@ -61,7 +62,7 @@ def main() -> None:
         if (path := trajectories_path(args)) is None:
             raise UserError("--agent none: RICE begins where an agent is stuck, so it needs one")
         reward = float(np.abs(Trajectories.load(path).rewards).mean()) or 1.0
-        starts[:] = copy.deepcopy(agent), importance(args, env, agent, reward, rng, learner), rng
+        starts[:] = copy.deepcopy(agent), importance(args, env, agent, reward, rng, learner)
         return load(args, env, agent, rng, learner)
 
     ppo_ultra.load_critical_states = load_and_learn

@@ -87,15 +87,16 @@ def train(args: Args) -> list[dict]:
     bare, rows = gym.make(env_id), []
     model = make_model(env_id, arm, seed, args.total_timesteps)
 
-    def evaluate_now(*_) -> bool:
-        if not rows or model.num_timesteps - rows[-1]["step"] >= args.eval_every:
+    def evaluate_from(steps: int) -> bool:
+        if not rows or model.num_timesteps - rows[-1]["step"] >= steps:
             returned = evaluate(bare, unmasked(model), seed, 5)
             rows.append({"env_id": env_id, "arm": arm, "seed": seed, "step": model.num_timesteps, "episodic_return": returned})
         return True
 
-    evaluate_now()
-    model.learn(args.total_timesteps - model.num_timesteps, callback=evaluate_now, reset_num_timesteps=False)
-    evaluate_now()
+    evaluate_from(0)
+    left = args.total_timesteps - model.num_timesteps
+    model.learn(left, callback=lambda *_: evaluate_from(args.eval_every), reset_num_timesteps=False)
+    evaluate_from(1)
     return rows
 
 

@@ -13,7 +13,7 @@ import json
 import sys
 from collections.abc import Callable, Container
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -29,8 +29,16 @@ from llmwrappers.priors.measurement import keep_returns
 FIRST_SEED = 1_000_000
 
 
-def load(path: str, env: gym.Env) -> Callable[[Any, np.random.Generator], Any]:
-    """(observation, random numbers) -> action."""
+class Player(NamedTuple):
+    """What plays an episode."""
+
+    act: Callable[[Any, np.random.Generator], Any]
+    """(observation, random numbers) -> action"""
+    begin: Callable[[], None]
+    """begins an episode"""
+
+
+def load(path: str, env: gym.Env) -> Player:
     if path.endswith(".py"):
         function = CriticalFunction(Path(path).read_text("utf-8"), env.action_space)
 
@@ -38,33 +46,32 @@ def load(path: str, env: gym.Env) -> Callable[[Any, np.random.Generator], Any]:
             advice = function(observation)
             return env.action_space.sample() if advice is None else advice[0]
 
-        return lead
+        return Player(lead, function.reset)
     agent = ActorCritic(env.observation_space, env.action_space, np.random.default_rng(0), torch.device("cpu"))
     agent.load_state_dict(torch.load(path, map_location="cpu", weights_only=True)["agent"])
-    return lambda observation, rng: agent.act(observation, None if agent.policy.shape else rng)
+    return Player(lambda observation, rng: agent.act(observation, None if agent.policy.shape else rng), lambda: None)
 
 
-def play(
-    env: gym.Env, act: Callable[[Any, np.random.Generator], Any], seed: int, rendered: Container[int] = ()
-) -> tuple[float, int, list[tuple[int, Any]]]:
+def play(env: gym.Env, player: Player, seed: int, rendered: Container[int] = ()) -> tuple[float, int, list[tuple[int, Any]]]:
     """The return of an episode, its length, and (step, image) for the steps to be rendered."""
     rng = np.random.default_rng(seed)
     env.action_space.seed(seed)
     observation, _ = env.reset(seed=seed)
+    player.begin()
     frames, episodic_return, step, done = [], 0.0, 0, False
     while True:
         if step in rendered:
             frames.append((step, env.render()))
         if done:
             return episodic_return, step, frames
-        observation, reward, terminated, truncated, _ = env.step(act(observation, rng))
+        observation, reward, terminated, truncated, _ = env.step(player.act(observation, rng))
         episodic_return, step, done = episodic_return + float(reward), step + 1, terminated or truncated
 
 
-def film(env: gym.Env, act: Callable[[Any, np.random.Generator], Any], seed: int, frames: int) -> list[tuple[int, Any]]:
+def film(env: gym.Env, player: Player, seed: int, frames: int) -> list[tuple[int, Any]]:
     """(step, image), spread over an episode; it is played twice, for to render every step takes long."""
-    steps = play(env, act, seed)[1]
-    return play(env, act, seed, {int(step) for step in np.linspace(0, steps, frames).round()})[2]
+    steps = play(env, player, seed)[1]
+    return play(env, player, seed, {int(step) for step in np.linspace(0, steps, frames).round()})[2]
 
 
 def draw(strips: dict[str, list[tuple[int, np.ndarray]]], path: Path) -> None:
@@ -95,14 +102,14 @@ def main() -> None:
     args = parser.parse_args()
     env, strips = gym.make(args.env_id, render_mode="rgb_array" if args.output else None, **args.env_kwargs), {}
     for name, path in (agent.split("=", 1) for agent in args.agents):
-        act = load(path, env)
-        returns = [play(env, act, FIRST_SEED + episode)[0] for episode in range(args.episodes)]
+        player = load(path, env)
+        returns = [play(env, player, FIRST_SEED + episode)[0] for episode in range(args.episodes)]
         if args.csv:
             keep_returns(args.csv, args.env_id, name, returns, FIRST_SEED)
         above = np.mean(np.array(returns) > 0)
         print(f"{name}: mean return {np.mean(returns):.3f}, above 0 in {above:.1%} of {len(returns)} episodes")
         if args.output:
-            strips[name] = film(env, act, args.film_seed, args.frames)
+            strips[name] = film(env, player, args.film_seed, args.frames)
     if args.output:
         draw(strips, args.output)
 

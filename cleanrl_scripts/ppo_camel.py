@@ -12,7 +12,7 @@
 #                  for every step:  a ~ policy(obs);  next_obs, reward = env.step(a);  store obs, a, log policy(a | obs), reward
 #                  advantages <- GAE;  for every epoch and minibatch: policy <- clipped objective, values <- clipped error
 #
-# With --prior none it is CleanRL's PPO from the first step to the last.
+# With --prior none it is CleanRL's PPO, but episodes that a time limit or a checkpoint cuts are bootstrapped.
 import json
 import math
 from dataclasses import asdict, dataclass
@@ -296,7 +296,7 @@ def main(argv: list[str] | None = None) -> None:
     args = parse_args(argv)
     env = make_flat_env(args)
     images = len(env.observation_space.shape or ()) == 3
-    prepare_torch(args.torch_deterministic, None if images else 1)
+    prepare_torch(args.torch_deterministic, args.seed, None if images else 1)
     device = torch.device("cuda" if images and torch.cuda.is_available() and args.cuda else "cpu")
     rng = np.random.default_rng(args.seed)  # every random number of the run but the environments' own
     agent = ActorCritic(env.observation_space, env.action_space, rng, device, args.network_hidden)
@@ -323,8 +323,8 @@ def train(args: Args, ppo: PPO, teachers: dict[str, Teacher], eval_env: gym.Env,
     global_step, start, verdict, evaluated = 0, 0, None, {}
     with checkpoint_of(run_dir, agent.device) as checkpoint:
         if checkpoint:
-            global_step, start, evaluated = checkpoint["global_step"], checkpoint["start"], checkpoint.get("evaluated", {})
-            verdict = Verdict(**checkpoint["audition"]) if checkpoint.get("audition") else None
+            global_step, start, evaluated = checkpoint["global_step"], checkpoint["start"], checkpoint["evaluated"]
+            verdict = Verdict(**checkpoint["audition"]) if checkpoint["audition"] else None
             agent.load_state_dict(checkpoint["agent"])
             ppo.optimizer.load_state_dict(checkpoint["optimizer"])
             rng.bit_generator.state = json.loads(checkpoint["rng"])

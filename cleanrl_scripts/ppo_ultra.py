@@ -67,7 +67,7 @@ class Hyperparameters(SourceArgs):
     imitation_coef: float = 1.0
     """initial weight of the imitation of the LLM's actions, played or not. 0: no imitation. Only for a, ra and random"""
     imitation_fraction: float = 0.7
-    """the fraction of total_timesteps over which that weight falls to 0; then the agent learns without guidance"""
+    """the fraction of total_timesteps over which that weight falls to 0; then the agent chooses all its actions"""
 
     # PPO
     network_hidden: tuple[int, ...] = (64, 64)
@@ -327,7 +327,7 @@ def main(argv: list[str] | None = None) -> None:
     args = parse_args(argv)
     env = make_flat_env(args)
     images = len(env.observation_space.shape or ()) == 3
-    prepare_torch(args.torch_deterministic, None if images else 1)
+    prepare_torch(args.torch_deterministic, args.seed, None if images else 1)
     device = torch.device("cuda" if images and torch.cuda.is_available() and args.cuda else "cpu")
     # All random numbers of the run but the environments'; the choice of states has its own stream.
     rng, chooser = np.random.default_rng(args.seed), np.random.default_rng((args.seed, 1))
@@ -370,7 +370,7 @@ def train(
 
     with checkpoint_of(run_dir, agent.device) as checkpoint:
         if checkpoint:
-            global_step, evaluated = checkpoint["global_step"], checkpoint.get("evaluated", {})
+            global_step, evaluated = checkpoint["global_step"], checkpoint["evaluated"]
             agent.load_state_dict(checkpoint["agent"])
             ppo.optimizer.load_state_dict(checkpoint["optimizer"])
             rng.bit_generator.state = json.loads(checkpoint["rng"])

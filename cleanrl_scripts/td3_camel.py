@@ -286,7 +286,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def train(args: Args, env: gym.Env, eval_env: gym.Env, space: Box, run_dir: Path) -> None:
-    prepare_torch(args.torch_deterministic)
+    prepare_torch(args.torch_deterministic, args.seed)
     device = torch.device("cuda" if torch.cuda.is_available() and args.cuda else "cpu")
     matmul = f", {choose_matmul(args.matmul)}" if device.type == "cpu" else ""
     masked, action_dim = args.prior != "none", flatdim(space)
@@ -295,7 +295,7 @@ def train(args: Args, env: gym.Env, eval_env: gym.Env, space: Box, run_dir: Path
     global_step, last_return, evaluated = 0, math.nan, {}
     with checkpoint_of(run_dir, device) as checkpoint:
         if checkpoint:
-            global_step, evaluated = checkpoint["global_step"], checkpoint.get("evaluated", {})
+            global_step, evaluated = checkpoint["global_step"], checkpoint["evaluated"]
             td3.load_state_dict(checkpoint["td3"], run_dir / "replay.bin")
             rng.bit_generator.state = json.loads(checkpoint["rng"])
             if masked:

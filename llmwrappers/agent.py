@@ -66,7 +66,10 @@ _LAYERS: dict[str, Callable[..., Callable]] = {
 
 
 class Agent:
-    """Acts as a trained agent does in evaluations: the most probable action, without mask, prior or LLM.
+    """Takes a trained agent's most probable action, without mask, prior or LLM.
+
+    The scripts' evaluations do the same; but on Discrete spaces ``eval/episodic_return`` of ppo_ultra.py is that of sampled
+    actions, and ``eval/deterministic_return`` is this agent's.
 
     Attributes:
         env_id, env_kwargs: the environment of its training

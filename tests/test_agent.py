@@ -15,7 +15,7 @@ from conftest import ROOT, load_script
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
 from torch import nn
 
-from cleanrl_scripts.common.evaluation import evaluate
+from cleanrl_scripts.common.evaluation import EVALUATION_STREAM, evaluate
 from cleanrl_scripts.learning.networks import in_numpy, layers_of
 from llmwrappers import LLMActionMask, load_agent
 from llmwrappers.agent import save_agent
@@ -81,7 +81,7 @@ sys.modules.update(dict.fromkeys(("torch", "tyro", "scipy", "cleanrl_scripts", "
 from llmwrappers import load_agent
 agent = load_agent({str(run_dir)!r})
 env, returns = agent.make(), []
-for seed in range(10001, 10004):
+for seed in {np.random.default_rng((1, EVALUATION_STREAM)).integers(2**31, size=3).tolist()}:
     observation, info = env.reset(seed=seed)
     total, done = 0.0, False
     while not done:

@@ -14,10 +14,11 @@ import gymnasium as gym
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from stuck_agents import FIRST_SEED, draw, film
+from stuck_agents import FIRST_SEED, Player, draw, film
 
 from llmwrappers import load_prior
 from llmwrappers.priors import SHIPPED
+from llmwrappers.priors.contract import begin_episode
 
 FRAMES, FOLDER, SEED = 8, Path("docs/films"), FIRST_SEED + 10  # in which Pendulum begins hanging
 WALKERS = ("Ant", "HalfCheetah", "Hopper", "Humanoid", "Walker2d")  # their models have a camera that goes with them
@@ -30,7 +31,8 @@ def main() -> None:
         camera: dict[str, Any] = {"camera_name": "track"} if env_id.startswith(WALKERS) else {}
         env = gym.make(env_id, render_mode="rgb_array", **camera)
         prior = load_prior(env_id)
-        frames = film(env, lambda observation, rng, prior=prior: prior(observation), SEED, FRAMES)
+        player = Player(lambda observation, rng, prior=prior: prior(observation), lambda prior=prior: begin_episode(prior))
+        frames = film(env, player, SEED, FRAMES)
         draw({"": frames}, FOLDER / f"{env_id}.jpg")
         env.close()
 

@@ -147,8 +147,9 @@ def _git(*command: str) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-def prepare_torch(deterministic: bool, threads: int | None = None) -> None:
-    """The settings of torch for every run."""
+def prepare_torch(deterministic: bool, seed: int, threads: int | None = None) -> None:
+    """The settings of torch for every run; the seed is for layers that torch initialises."""
+    torch.manual_seed(seed)
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(deterministic)
     # True would fill every torch.empty with NaN, to find reads of memory that was not written.

@@ -34,7 +34,9 @@ class Adam:
     def step(self, loss: Tensor, max_grad_norm: float = math.inf) -> None:
         """Takes one gradient step."""
         # The fused kernel takes memory as it lies, and the gradient of a plain sum is one number that stands for all.
-        gradients = [gradient.contiguous() for gradient in torch.autograd.grad(loss, self.parameters)]
+        # What the loss leaves out has the gradient 0.
+        found = torch.autograd.grad(loss, self.parameters, materialize_grads=True)
+        gradients = [gradient.contiguous() for gradient in found]
         with torch.no_grad():
             self.count += 1
             if max_grad_norm < math.inf:

@@ -23,7 +23,8 @@ def compiled(update: Callable, args: RunArgs, device: torch.device, images: bool
     """
     threads = torch.get_num_threads()
     hardware = str(device) if device.type != "cpu" else f"cpu, {threads} thread{'s' * (threads > 1)}"
-    pays = device.type == "cpu" and not images and args.total_timesteps >= PAYS_FROM_STEPS
+    steps = getattr(args, "pretrain_timesteps", 0) or args.total_timesteps
+    pays = device.type == "cpu" and not images and steps >= PAYS_FROM_STEPS
     if args.compile == "off" or (args.compile == "auto" and not pays):
         return update, hardware
     if not hasattr(torch._dynamo.config, "trace_autograd_ops"):

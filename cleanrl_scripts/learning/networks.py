@@ -1,6 +1,7 @@
 """The scripts' networks in plain torch.nn, their initialisation, and the same networks in NumPy for acting.
 
-To add layer norm, write ``layers += [nn.Linear(i, o), nn.LayerNorm(o), activation()]`` in ``mlp``. Any other layer works, too.
+To add layer norm, write ``layers += [nn.Linear(i, o), nn.LayerNorm(o), activation()]`` in ``mlp``. Other layers work, too; with
+those that draw no random numbers a run resumes exactly.
 """
 
 import functools
@@ -45,7 +46,8 @@ def initialize_orthogonal(network: nn.Module, rng: np.random.Generator, gain: fl
     for layer in (*hidden, last):
         weight = orthogonal(rng, layer.in_features, layer.out_features).T
         layer.weight.copy_(torch.from_numpy((gain if layer is last else math.sqrt(2)) * weight))
-        layer.bias.zero_()
+        if layer.bias is not None:
+            layer.bias.zero_()
 
 
 def orthogonal(rng: np.random.Generator, rows: int, columns: int) -> np.ndarray:
@@ -88,9 +90,13 @@ def in_numpy(network: nn.Module) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def _in_torch(network: nn.Module, x: np.ndarray) -> np.ndarray:
+    was_training = network.training
+    network.eval()  # dropout and batch norm act otherwise in training
     with torch.no_grad():
         device = next((p.device for p in network.parameters()), None)
-        return network(torch.from_numpy(x).to(device)).cpu().numpy()
+        y = network(torch.from_numpy(x).to(device)).cpu().numpy()
+    network.train(was_training)
+    return y
 
 
 class ConvNet(nn.Module):

@@ -28,7 +28,7 @@ def evaluate_agent(
     headline, other = ("deterministic", "sampled") if agent.policy.shape else ("sampled", "deterministic")
     values = {
         "eval/episodic_return": evaluate(env, ways[headline], args.seed, args.eval_episodes, video_name),
-        f"eval/{other}_return": evaluate(env, ways[other], args.seed, args.eval_episodes),
+        f"eval/{other}_return": evaluate(env, ways[other], args.seed, args.eval_episodes, f"{video_name}-{other}"),
     }
     if guided_env:
         guided_env.set_wrapper_attr("counts", GuidanceCounts(), force=False)  # code that was given up is called again

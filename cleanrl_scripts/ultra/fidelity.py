@@ -5,6 +5,7 @@ import numpy as np
 
 from cleanrl_scripts.learning.actor_critic import ActorCritic
 from llmwrappers.critical_states.guidance import Guidance
+from llmwrappers.priors.contract import begin_episode
 
 
 def fidelity(env: gym.Env, agent: ActorCritic, guidance: Guidance, info_key: str | None, episodes: int, seed: int) -> str:
@@ -23,6 +24,7 @@ def fidelity(env: gym.Env, agent: ActorCritic, guidance: Guidance, info_key: str
             rng, coin = np.random.default_rng(episode_seed), np.random.default_rng((episode_seed, 1))
             env.action_space.seed(episode_seed)
             observation, info = env.reset(seed=episode_seed)
+            begin_episode(guidance)
             episodic_return, length, hits, done = 0.0, 0, 0, False
             while not done:
                 action = agent.act(observation, rng)

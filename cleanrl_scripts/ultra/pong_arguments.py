@@ -3,10 +3,7 @@
 import dataclasses
 from typing import TypeVar
 
-import tyro
-
-from cleanrl_scripts.common.arguments import RunArgs
-from llmwrappers.__main__ import program
+from cleanrl_scripts.common.arguments import RunArgs, parse
 
 PONG = {
     "num_envs": 8, "num_steps": 128, "num_minibatches": 4, "update_epochs": 4, "clip_coef": 0.1, "ent_coef": 0.01,
@@ -25,6 +22,6 @@ def with_pong_defaults(args: AnyArgs, argv: list[str] | None) -> AnyArgs:
             "ALE/Pong-v5 is played from its object state here, llmwrappers/PongObjects-v0 (80x80 grid: llmwrappers/PongGrid-v0)"
         )
     defaults = dataclasses.replace(type(args)(), **PONG)  # pyright: ignore[reportCallIssue]
-    args = tyro.cli(type(args), prog=program(), args=argv, default=defaults)
+    args = parse(type(args), argv, defaults)
     args.env_id = args.env_id.replace("ALE/Pong-v5", "llmwrappers/PongObjects-v0")
     return args

@@ -22,6 +22,7 @@ from torch.distributions import Categorical, Normal
 
 import llmwrappers.critical_states.guidance
 from cleanrl_scripts.learning.actor_critic import ActorCritic
+from cleanrl_scripts.ppo_ultra import parse_args
 from cleanrl_scripts.ultra.permuted_actions import PermutedActions
 from llmwrappers import CriticalFunction, CriticalStates, LLMActionOverride, Trajectories
 from llmwrappers.critical_states.guidance import GuidanceCounts
@@ -796,6 +797,10 @@ def test_the_shipped_agents_go_on_with_what_is_shipped(train, env_id, guidance):
     )  # fmt: skip
     assert len(values_of(run_dir, "eval/episodic_return")) == 2
     assert env_id == "ALE/Pong-v5" or any(values_of(run_dir, "ultra/hit_rate"))
+
+
+def test_a_whole_number_of_pong_may_be_written_with_an_exponent():
+    assert parse_args(["--env-id", "ALE/Pong-v5", "--agent", "none", "--total-timesteps", "1e6"]).total_timesteps == 10**6
 
 
 def test_pong_is_played_from_its_objects_and_from_its_grid(train):

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from cleanrl_scripts import ppo_camel
+from cleanrl_scripts import ppo_camel, ppo_ultra
 from cleanrl_scripts.learning import compilation
 from cleanrl_scripts.learning.actor_critic import ActorCritic
 from cleanrl_scripts.learning.adam import Adam
@@ -46,6 +46,13 @@ def test_adam_takes_the_gradient_of_a_plain_sum():
     expected.sum().backward()
     optimizer.step()
     torch.testing.assert_close(parameter, expected)
+
+
+def test_a_parameter_that_the_loss_leaves_out_stays():
+    used, unused = nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(2))
+    Adam([used, unused], 0.1).step(used.square().sum())
+    assert used[0].item() < 1
+    assert unused.tolist() == [1, 1]
 
 
 def test_what_is_saved_goes_on():
@@ -95,6 +102,12 @@ class TestWhenItIsCompiled:
         update, words = compiled(len, ppo_camel.Args(compile=wanted, total_timesteps=steps), CPU)
         assert (update is not len) == words.endswith("compiled") == is_compiled
         assert capsys.readouterr().out == ""
+
+    def test_what_counts_are_the_steps_of_pretraining_where_there_are_any(self):
+        pretraining = ppo_ultra.Args(pretrain_timesteps=4096, total_timesteps=10**6)
+        assert compiled(len, pretraining, CPU)[0] is len
+        pretraining = ppo_ultra.Args(pretrain_timesteps=10**6, total_timesteps=4096)
+        assert compiled(len, pretraining, CPU)[0] is not len
 
     def test_without_a_compiler(self, monkeypatch, capsys):
         monkeypatch.setenv("PATH", "")

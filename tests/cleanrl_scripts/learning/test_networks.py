@@ -59,3 +59,11 @@ def test_acting_is_evaluating_on_the_same_memory(name):
         with torch.no_grad():  # as learning does
             for parameter in network.parameters():
                 parameter.add_(0.1)
+
+
+def test_layers_without_bias_and_those_that_act_otherwise_in_training():
+    network = nn.Sequential(nn.Linear(3, 8, bias=False), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 2))
+    initialize_orthogonal(network, np.random.default_rng(0), gain=0.01)
+    act, x = in_numpy(network), np.ones((1, 3), np.float32)
+    np.testing.assert_array_equal(act(x), act(x))
+    assert network.training

@@ -5,6 +5,7 @@ import pytest
 from conftest import Careful, crossing_table
 
 from cleanrl_scripts.ultra.fidelity import fidelity
+from llmwrappers import CriticalFunction
 
 
 def test_fidelity_tells_a_critical_state_from_others():
@@ -21,3 +22,11 @@ def test_fidelity_tells_a_critical_state_from_others():
     assert right["difference"][1] > 0
     assert wrong["critical"] == [0.0, 0.0, 0.0]
     assert wrong["difference"][2] <= 0
+
+
+def test_guidance_begins_every_episode():
+    source = "n = 0\n\ndef critical(obs):\n    global n\n    n += 1\n    return n <= 2, 0, 0.0\n"
+    env = gym.make("llmwrappers-tests/Crossing-v0")
+    lines = fidelity(env, Careful(), CriticalFunction(source, env.action_space), None, episodes=10, seed=1).splitlines()
+    share = float(lines[0].split("random actions at ")[1].split(" %")[0])
+    assert share > 10  # two of at most ten steps of every episode
