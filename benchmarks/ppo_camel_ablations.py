@@ -82,7 +82,7 @@ def with_pull() -> None:
             self.agent.steps += self.args.num_envs * self.args.num_steps
 
     def loss_and_pull(self, observations, actions, advantages, returns, old_values, old_log_probs):
-        total, *parts = loss(self, observations, actions, advantages, returns, old_values, old_log_probs)
+        total, parts = loss(self, observations, actions, advantages, returns, old_values, old_log_probs)
         agent = self.agent
         if agent.is_copy and agent.steps < PULL_UNTIL:
             with torch.no_grad():
@@ -90,7 +90,7 @@ def with_pull() -> None:
             # KL(clone || policy) of two Gaussians of the same deviation
             divergence = 0.5 * ((agent(observations)[0] - means) / agent.log_std.exp()).square().sum(dim=1).mean()
             total = total + PULL * (1 - agent.steps / PULL_UNTIL) * divergence
-        return total, *parts
+        return total, parts
 
     def save_with_copy(self):
         state = save(self)

@@ -30,7 +30,7 @@ from cleanrl_scripts.common.logger import Logger
 from cleanrl_scripts.common.run_folder import checkpoint_of, prepare_torch, run_folder, save_checkpoint
 from cleanrl_scripts.common.stop import run_script
 from cleanrl_scripts.learning.actor_critic import ActorCritic
-from cleanrl_scripts.learning.adam import Adam
+from cleanrl_scripts.learning.adam import Adam, Parts
 from cleanrl_scripts.learning.compilation import compiled
 from cleanrl_scripts.learning.distributions import approx_kl
 from cleanrl_scripts.learning.gae import gae
@@ -253,21 +253,21 @@ class PPO:
             shuffled = [tensor[indices].split(size // self.num_minibatches) for tensor in batch]
             for minibatch in zip(*shuffled, strict=True):
                 parts.append(self.learn(*minibatch))
-            if args.target_kl is not None and float(approx_kl(parts[-1][-1])) > args.target_kl:
+            if args.target_kl is not None and float(approx_kl(parts[-1]["log_ratio"])) > args.target_kl:
                 break
-        *losses, log_ratios = (torch.stack(column) for column in zip(*parts, strict=True))
-        losses += [approx_kl(log_ratios), ((log_ratios.exp() - 1).abs() > args.clip_coef).float()]
-        names = ("policy_loss", "value_loss", "entropy", "approx_kl", "clipfrac")
-        self.metrics = {f"losses/{name}": float(values.mean()) for name, values in zip(names, losses, strict=True)}
-        errors, variance = batch[3] - batch[4], float(batch[3].var(unbiased=False))
-        self.metrics["losses/explained_variance"] = 1 - float(errors.var(unbiased=False)) / variance if variance else math.nan
+        losses = {name: torch.stack([part[name] for part in parts]) for name in parts[0]}
+        log_ratios = losses.pop("log_ratio")
+        losses |= {"approx_kl": approx_kl(log_ratios), "clipfrac": ((log_ratios.exp() - 1).abs() > args.clip_coef).float()}
+        self.metrics = {f"losses/{name}": float(values.mean()) for name, values in losses.items()}
+        errors, variance = advantages, float((advantages + self.values).var())  # returns minus values, and of the returns
+        self.metrics["losses/explained_variance"] = 1 - float(errors.var()) / variance if variance else math.nan
         self.metrics["charts/learning_rate"] = learning_rate
 
     def log_probs(self, observations: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
         return self.agent.policy.log_prob(self.agent(observations)[0], self.agent.log_std, actions)
 
-    def loss(self, observations, actions, advantages, returns, old_values, old_log_probs) -> tuple[torch.Tensor, ...]:
-        """The loss of a minibatch (PPO, arXiv 1707.06347, equations 7 and 9), its three parts, and log(policy / old policy)."""
+    def loss(self, observations, actions, advantages, returns, old_values, old_log_probs) -> tuple[torch.Tensor, Parts]:
+        """The loss of a minibatch (PPO, arXiv 1707.06347, equations 7 and 9) and its parts; log_ratio: log(policy / old policy)."""
         args, agent, policy = self.args, self.agent, self.agent.policy
         outputs, values = agent(observations)
         log_ratio = policy.log_prob(outputs, agent.log_std, actions) - old_log_probs
@@ -286,7 +286,7 @@ class PPO:
 
         entropy = policy.entropy(outputs, agent.log_std)
         loss = policy_loss - args.ent_coef * entropy + args.vf_coef * value_loss
-        return loss, policy_loss, value_loss, entropy, log_ratio
+        return loss, {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy, "log_ratio": log_ratio}
 
 
 # ------------------------------------------------------------------------------------------------------------ training

@@ -28,7 +28,7 @@ from cleanrl_scripts.common.logger import Logger
 from cleanrl_scripts.common.run_folder import checkpoint_of, prepare_torch, run_folder, save_checkpoint
 from cleanrl_scripts.common.stop import run_script
 from cleanrl_scripts.learning.actor_critic import ActorCritic
-from cleanrl_scripts.learning.adam import Adam
+from cleanrl_scripts.learning.adam import Adam, Parts
 from cleanrl_scripts.learning.compilation import compiled
 from cleanrl_scripts.learning.distributions import approx_kl
 from cleanrl_scripts.learning.gae import gae, standardized
@@ -274,18 +274,18 @@ class PPO:
             shuffled = [tensor[indices].split(size // args.num_minibatches) for tensor in batch]
             for minibatch in zip(*shuffled, strict=True):
                 parts.append(self.learn(*minibatch))
-            if args.target_kl is not None and float(approx_kl(parts[-1][-1])) > args.target_kl:
+            if args.target_kl is not None and float(approx_kl(parts[-1]["log_ratio"])) > args.target_kl:
                 break
-        *losses, log_ratios = (torch.stack(column) for column in zip(*parts, strict=True))
-        losses += [approx_kl(log_ratios), ((log_ratios.exp() - 1).abs() > args.clip_coef).float()]
-        names = ("policy_loss", "value_loss", "entropy", "imitation_loss", "approx_kl", "clipfrac")
-        self.metrics |= {f"losses/{name}": float(values.mean()) for name, values in zip(names, losses, strict=True)}
+        losses = {name: torch.stack([part[name] for part in parts]) for name in parts[0]}
+        log_ratios = losses.pop("log_ratio")
+        losses |= {"approx_kl": approx_kl(log_ratios), "clipfrac": ((log_ratios.exp() - 1).abs() > args.clip_coef).float()}
+        self.metrics |= {f"losses/{name}": float(values.mean()) for name, values in losses.items()}
         self.metrics["ultra/advised"] = float(self.advised.mean())
         if self.advised.any():  # a probability on a Discrete space, a density on a Box
             likelihoods = self.log_probs(batch[0][batch[6]], batch[5][batch[6]]).exp()
             self.metrics["ultra/advised_likelihood"] = float(likelihoods.mean().detach())
-        errors, variance = batch[3] - batch[4], float(batch[3].var(unbiased=False))
-        self.metrics["losses/explained_variance"] = 1 - float(errors.var(unbiased=False)) / variance if variance else math.nan
+        errors, variance = advantages, float((advantages + self.values).var())  # returns minus values, and of the returns
+        self.metrics["losses/explained_variance"] = 1 - float(errors.var()) / variance if variance else math.nan
         self.metrics["charts/learning_rate"] = learning_rate
 
     def log_probs(self, observations: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
@@ -293,8 +293,8 @@ class PPO:
 
     def loss(
         self, observations, actions, advantages, returns, old_values, llm_actions, advised, credited, old_log_probs
-    ) -> tuple[torch.Tensor, ...]:
-        """The loss of a minibatch (PPO, arXiv 1707.06347, equations 7 and 9), its four parts, and log(policy / old policy)."""
+    ) -> tuple[torch.Tensor, Parts]:
+        """The loss of a minibatch (PPO, arXiv 1707.06347, equations 7 and 9) and its parts; log_ratio: log(policy / old policy)."""
         args, agent, policy = self.args, self.agent, self.agent.policy
         outputs, values = agent(observations)
         log_ratio = policy.log_prob(outputs, agent.log_std, actions) - old_log_probs
@@ -317,7 +317,8 @@ class PPO:
         if args.imitation_coef:  # of the LLM's actions, played or not; the exploration noise, which all states share, stays
             imitation_loss = -(policy.log_prob(outputs, agent.log_std.detach(), llm_actions) * advised).mean()
             loss = loss + self.imitation_coef * imitation_loss
-        return loss, policy_loss, value_loss, entropy, imitation_loss, log_ratio
+        losses = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy, "imitation_loss": imitation_loss}
+        return loss, {**losses, "log_ratio": log_ratio}
 
 
 # ------------------------------------------------------------------------------------------------------------ training

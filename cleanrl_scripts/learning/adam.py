@@ -8,6 +8,8 @@ from torch import Tensor, nn
 
 BETA1, BETA2 = 0.9, 0.999
 
+Parts = dict[str, Tensor]
+
 
 class Adam:
     """Descends a loss (arXiv 1412.6980), its gradient clipped to a norm.
@@ -52,13 +54,13 @@ class Adam:
                     beta2=BETA2, weight_decay=0.0, eps=self.eps, amsgrad=False, maximize=False,
                 )  # fmt: skip
 
-    def descent(self, loss: Callable[..., tuple[Tensor, ...]], max_grad_norm: float = math.inf) -> Callable[..., list[Tensor]]:
-        """Returns a function that takes one gradient step on the first output of ``loss(*batch)`` and returns the others."""
+    def descent(self, loss: Callable[..., tuple[Tensor, Parts]], max_grad_norm: float = math.inf) -> Callable[..., Parts]:
+        """Returns a function that takes one gradient step on a loss, and returns its parts; ``loss(*batch)`` gives both."""
 
-        def descend(*batch: Tensor) -> list[Tensor]:
-            total, *parts = loss(*batch)
+        def descend(*batch: Tensor) -> Parts:
+            total, parts = loss(*batch)
             self.step(total, max_grad_norm)
-            return [part.detach() for part in parts]
+            return {name: part.detach() for name, part in parts.items()}
 
         return descend
 

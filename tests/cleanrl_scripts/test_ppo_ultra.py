@@ -119,7 +119,8 @@ def test_the_update_is_ppo(ppo_ultra, space, clip_vloss, imitation_coef):
 
     for _ in range(5):
         ppo.optimizer.learning_rate.fill_(3e-3)
-        *got, log_ratio = ppo.learn(o, a, advantages, ret, old_v, llm_actions, advised, credited, old_logp)
+        got = ppo.learn(o, a, advantages, ret, old_v, llm_actions, advised, credited, old_logp)
+        log_ratio = got.pop("log_ratio")
         if isinstance(space, Box):
             distribution = Normal(actor(o), log_std.exp())
             log_probs = distribution.log_prob(a).sum(1)
@@ -140,8 +141,8 @@ def test_the_update_is_ppo(ppo_ultra, space, clip_vloss, imitation_coef):
         (policy_loss - args.ent_coef * entropy + args.vf_coef * value_loss + imitation_coef * imitation_loss).backward()
         nn.utils.clip_grad_norm_(parameters, args.max_grad_norm)
         optimizer.step()
-        expected = torch.stack([policy_loss, value_loss, entropy, imitation_loss])
-        torch.testing.assert_close(torch.stack(got), expected, rtol=1e-4, atol=1e-5)
+        parts = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy, "imitation_loss": imitation_loss}
+        torch.testing.assert_close(got, parts, rtol=1e-4, atol=1e-5)
         torch.testing.assert_close(log_ratio, ratio.log(), rtol=1e-4, atol=1e-5)
 
     for module, expected in ((agent.actor, actor), (agent.critic, critic)):
@@ -188,7 +189,7 @@ class Batches(list):
     def __call__(self, *batch):
         self.append([tensor.numpy() for tensor in batch])
         zero = sum(parameter.sum() for parameter in self.parameters) * 0.0
-        return zero, *torch.zeros(4), torch.full((len(batch[0]),), math.log(self.ratio))
+        return zero, {"log_ratio": torch.full((len(batch[0]),), math.log(self.ratio))}
 
 
 @pytest.mark.parametrize(("terminates", "worth"), [(True, 0.0), (False, 0.9 * (5 + 2))])
