@@ -294,7 +294,7 @@ class PPO:
     def loss(
         self, observations, actions, advantages, returns, old_values, llm_actions, advised, credited, old_log_probs
     ) -> tuple[torch.Tensor, Parts]:
-        """The loss of a minibatch (PPO, arXiv 1707.06347, equations 7 and 9) and its parts; log_ratio: log(policy / old policy)."""
+        """The loss of a minibatch (PPO, arXiv 1707.06347, equations 7 and 9), and its parts by name."""
         args, agent, policy = self.args, self.agent, self.agent.policy
         outputs, values = agent(observations)
         log_ratio = policy.log_prob(outputs, agent.log_std, actions) - old_log_probs
