@@ -61,7 +61,7 @@ python benchmarks/stuck_agents.py --env-id llmwrappers/ObstructedMaze-v0 --csv b
     --agents function=benchmarks/results/obstructed_maze/critical.py
 function_alone stuck-alone 200 llmwrappers/{KeyCorridor,DoorKey,LockedRoom,MultiRoom}-v0
 for folder in ultra ultra-imitated; do
-    function_alone "$folder" 100 "${mujoco[@]}" llmwrappers/PongObjects-v0
+        function_alone "$folder" 100 "${mujoco[@]}" llmwrappers/PongObjects-v0
     sed -i s,llmwrappers/PongObjects-v0,ALE/Pong-v5, "benchmarks/comparisons/$folder/alone.csv"
 done
 # Does the audition choose well? What it chooses; then an agent cloned from each candidate, whatever it returns.

@@ -196,6 +196,7 @@ def test_the_tables_of_results_are_those_of_the_comparisons():
     del imitated["all environments"]
     guided = [f"{form}-{arm}" for form in ("table", "code") for arm in ("a", "ra", "random")]
     finals = [[arms[arm]["final return"] for arm in ("none", *guided)] for arms in imitated.values()]
+    finals = [row for row in finals if all("[" in cell for cell in row)]  # an interval needs three seeds
     assert rows_of_intervals(ROOT / "docs" / "ultra.md") == finals + expected
 
 
