@@ -4,8 +4,6 @@ import csv
 import json
 import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
@@ -162,14 +160,13 @@ def test_an_agent_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     assert (tmp_path / "agent.npz").read_bytes() == before
 
 
-def test_an_observation_of_several_integers():
+def test_an_observation_of_several_integers(tmp_path):
     env_id = "llmwrappers-tests/Dials-v0"
     gym.register(env_id, entry_point=Dials, disable_env_checker=True)
     layers = [("Linear", [np.arange(7.0, dtype=np.float32)[None], np.zeros(1, np.float32)], {})]
     facts = {"env_id": env_id, "env_kwargs": "{}", "script": "ppo_camel", "head": "gaussian"}
-    with tempfile.TemporaryDirectory() as folder:
-        save_agent(Path(folder), facts, layers, Box(-9.0, 9.0, (1,)), {})
-        agent = load_agent(folder)
+    save_agent(tmp_path, facts, layers, Box(-9.0, 9.0, (1,)), {})
+    agent = load_agent(tmp_path)
     assert agent(np.array([1, 2])).tolist() == [1.0 + 5.0]  # one-hot: places 1 and 3 + 2
 
 

@@ -136,7 +136,7 @@ def _with_imports(source: str) -> str:
             (bound if is_own else used).add(symbol.get_name())
     forgotten = [name for name in _IMPORTS if name in used - bound]
     added = [f"{_IMPORTS[name]}  # added: the reply uses {name} and does not import it\n" for name in forgotten]
-    lines = source.splitlines(keepends=True)
+    lines = re.split(r"(?<=\n)", source)  # a form feed ends no line of Python's
     future = [node.end_lineno for node in ast.parse(source).body if getattr(node, "module", None) == "__future__"]
     first = future[-1] if future and added else 0  # nothing may stand before it
     return "".join([*lines[:first], *added, *lines[first:]])
