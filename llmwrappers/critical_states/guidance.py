@@ -91,7 +91,7 @@ def _load(source: Any, env: gym.Env) -> Any:
     shipped = ", ".join(shipped_tables()) or "none"
     raise ValueError(
         f"critical_states must be a shipped table ({shipped}), a .json or .py file, trusted:FILE.py, or a folder with "
-        f"table.json or critical.py; got {str(source)!r}"
+        f"table.json or critical.py; got {str(source)!r}, which {'is none of these' if path.exists() else 'does not exist'}"
     )
 
 
@@ -159,6 +159,11 @@ class GuidanceLookup:
         else:
             # A copy, because a callable may write into what it is given.
             advice = self.guidance(copy.deepcopy(observation))
+            if advice is not None and not (isinstance(advice, tuple | list) and len(advice) == 2):
+                raise ValueError(
+                    "a callable as critical_states must return (action, reward), or None if the state is not critical; got "
+                    f"{advice!r}. A function critical(obs) that returns (is_critical, action, reward) belongs in a .py file"
+                )
             entry = -1 if advice is None else 0
         self.entry, self.advice = (-1, None) if entry in self.disabled else (entry, advice)
         return self.advice

@@ -112,9 +112,18 @@ def test_with_an_info_key_the_actions_alone_must_fit():
         load_guidance(STATES, Turns(), info_key="objects")
 
 
-@pytest.mark.parametrize("source", ["Nowhere-v0", "nowhere.json", "nowhere.py", ".", "README.md"])
-def test_an_unknown_source_lists_the_shipped_ones(shipped, source):
-    with pytest.raises(ValueError, match=rf"\(llmwrappers-tests-Echo-v0\).* got '{source}'"):
+@pytest.mark.parametrize(
+    ("source", "problem"),
+    [
+        ("Nowhere-v0", "which does not exist"),
+        ("nowhere.json", "which does not exist"),
+        ("trusted:nowhere.py", "which does not exist"),
+        (".", "which is none of these"),
+        ("README.md", "which is none of these"),
+    ],
+)
+def test_an_unknown_source_lists_the_shipped_ones(shipped, source, problem):
+    with pytest.raises(ValueError, match=rf"\(llmwrappers-tests-Echo-v0\).* got '{source}', {problem}"):
         load_guidance(source, Echo())
 
 
@@ -129,6 +138,14 @@ def test_without_any_shipped_table_the_error_says_so(tmp_path, monkeypatch):
 def test_something_else_is_a_type_error(source):
     with pytest.raises(TypeError, match="critical_states must be"):
         load_guidance(source, Echo())
+
+
+@pytest.mark.parametrize("advice", [(True, 0, 0.5), (False, 1, 0.0), 1, False, {1: 0.5}])
+def test_a_callable_that_answers_as_code_in_a_file_does_is_refused(advice):
+    """On CartPole (True, 0, 0.5) would be read as action 1 and reward 0."""
+    lookup = GuidanceLookup(lambda observation: advice, Echo(), None, 0)
+    with pytest.raises(ValueError, match=r"must return \(action, reward\), or None .* got .*\.py file"):
+        lookup.look(np.zeros(3), {})
 
 
 class TestSilence:
