@@ -14,7 +14,7 @@ class FaultCounts(NamedTuple):
 
 
 class Faults:
-    """Counts failures, warns of the first one and, after ten in a row, that there will be no more calls.
+    """Counts failures, keeps and warns of the first one and, after ten in a row, that there will be no more calls.
 
     Args:
         who: the class that runs the code; a warning begins with it
@@ -30,6 +30,7 @@ class Faults:
     def __init__(self, who: str, then: str, at_last: str):
         self.who, self.then, self.at_last = who, then, at_last
         self.total = self.in_a_row = 0
+        self.first = ""
 
     @property
     def is_too_many(self) -> bool:
@@ -50,6 +51,7 @@ class Faults:
         self.total += 1
         self.in_a_row += 1
         if self.total == 1:
+            self.first = reason
             warnings.warn(f"{self.who} failed ({reason}); {self.then}", stacklevel=stacklevel + 1)
         if self.in_a_row == MAX_IN_A_ROW:
             warnings.warn(f"{self.who} failed {MAX_IN_A_ROW} times in a row; {self.at_last}.", stacklevel=stacklevel + 1)

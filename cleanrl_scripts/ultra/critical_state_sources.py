@@ -1,5 +1,7 @@
 """The agent to fine-tune and the critical states that guide it: finds, reads and checks their files."""
 
+import copy
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +10,9 @@ from typing import Any, Literal
 import gymnasium as gym
 import numpy as np
 import torch
+from gymnasium.spaces import Dict
+from gymnasium.spaces.utils import flatdim
+from gymnasium.wrappers import FlattenObservation
 
 from cleanrl_scripts.common.arguments import CommonArgs
 from cleanrl_scripts.learning.actor_critic import ActorCritic
@@ -17,6 +22,7 @@ from cleanrl_scripts.ultra.statemask import statemask
 from llmwrappers import CriticalFunction, CriticalStates, Trajectories
 from llmwrappers.critical_states.guidance import SHIPPED, Guidance, load_guidance
 from llmwrappers.errors import UserError
+from llmwrappers.faults import MAX_IN_A_ROW, FaultCounts
 from llmwrappers.files import folder_name, sha256
 from llmwrappers.priors import TRUSTED
 
@@ -164,6 +170,41 @@ def matched_info(env: gym.Env) -> str | None:
     return "objects" if len(env.observation_space.shape or ()) == 3 else None
 
 
+def require_answers(code: CriticalFunction, env: gym.Env, source: Path | str, seed: int) -> None:
+    """Refuses code that fails from the start: it would be given up, and the run be PPO alone under another name."""
+    actions, key = copy.deepcopy(env.action_space), matched_info(env)
+    actions.seed(seed)
+    observation, info = env.reset(seed=seed)
+    code.reset()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the error says it
+        for _ in range(MAX_IN_A_ROW):
+            code(info[key] if key else observation)
+            observation, _, terminated, truncated, info = env.step(actions.sample())
+            if terminated or truncated:
+                observation, info = env.reset(seed=seed)
+                code.reset()
+    code.close()
+    if code.faults.is_too_many:
+        raise UserError(
+            f"--critical-states {source}: the code failed at each of the first {MAX_IN_A_ROW} observations, first with "
+            f"{code.faults.first}. It is handed {_handed(env)}. Mend it, or train without it: --arm none"
+        )
+    code.faults.counts = FaultCounts()  # the run counts its own
+
+
+def _handed(env: gym.Env) -> str:
+    """What code is handed here; a Dict is flattened."""
+    shape = f"an array of shape {env.observation_space.shape}"
+    if not (isinstance(env, FlattenObservation) and isinstance(space := env.env.observation_space, Dict)):
+        return shape
+    places, end = [], 0
+    for name, part in space.spaces.items():
+        start, end = end, end + flatdim(part)
+        places.append(f"{name} {start}" if end == start + 1 else f"{name} {start} to {end - 1}")
+    return f"{shape}, a Dict flattened: {', '.join(places)}"
+
+
 def load_critical_states(
     args: SourceArgs, env: gym.Env, agent: ActorCritic, rng: np.random.Generator, learner: Callable[..., Any]
 ) -> Guidance | None:
@@ -185,6 +226,8 @@ def load_critical_states(
         raise UserError(f"--critical-states {source}: {error}") from None
     if (key := matched_info(env)) and key not in (info := env.reset(seed=0)[1]):
         raise UserError(f"--arm {args.arm}: images are matched by info[{key!r}], and info has {sorted(info)}")
+    if isinstance(guidance, CriticalFunction):
+        require_answers(guidance, env, source, args.seed)
     if args.arm not in ("random", "statemask"):
         return guidance
     if args.arm == "random" and isinstance(guidance, CriticalFunction):

@@ -15,14 +15,15 @@ import numpy as np
 import pytest
 import torch
 from conftest import ROOT, kill_and_resume
-from gymnasium.spaces import Box, Discrete
-from gymnasium.wrappers import RecordEpisodeStatistics
+from gymnasium.spaces import Box, Dict, Discrete
+from gymnasium.wrappers import FlattenObservation, RecordEpisodeStatistics, TransformObservation
 from torch import nn
 from torch.distributions import Categorical, Normal
 
 import llmwrappers.critical_states.guidance
 from cleanrl_scripts.learning.actor_critic import ActorCritic
 from cleanrl_scripts.ppo_ultra import parse_args
+from cleanrl_scripts.ultra.critical_state_sources import require_answers
 from cleanrl_scripts.ultra.permuted_actions import PermutedActions
 from llmwrappers import CriticalFunction, CriticalStates, LLMActionOverride, Trajectories
 from llmwrappers.critical_states.guidance import GuidanceCounts
@@ -612,6 +613,24 @@ def test_critical_states_from_code(train, pretrained, tmp_path):
     assert set(values_of(run_dir, "ultra/faults")) == {0}
 
 
+@pytest.mark.parametrize("arguments", [("--arm", "a"), ("--arm", "rnd"), ("--fidelity-episodes", "1")])
+def test_code_that_fails_ends_the_run_before_it_trains(ppo_ultra, train, tmp_path, arguments):
+    code = tmp_path / "critical.py"
+    code.write_text("def critical(obs):\n    return obs['level'] > 0, [0.0], 0.5\n")
+    message = r"critical\.py: the code failed at each of the first 10 .*line 2: IndexError: .*shape \(3,\)\. Mend"
+    with pytest.raises(ppo_ultra.UserError, match=message):
+        train(*PENDULUM, "--agent", "none", "--critical-states", str(code), "--total-timesteps", "512", *arguments)
+
+
+def test_the_error_of_code_says_how_a_dict_is_flattened(ppo_ultra):
+    space = Dict({"speed": Box(-8, 8, (1,)), "gear": Discrete(3), "angle": Box(-1, 1, (2,))})
+    env = TransformObservation(gym.make("Pendulum-v1"), lambda obs: {"speed": obs[2:], "gear": 1, "angle": obs[:2]}, space)
+    env = FlattenObservation(env)
+    code = CriticalFunction("def critical(obs):\n    return obs['speed'] > 0, [0.0], 0.5\n", env.action_space)
+    with pytest.raises(ppo_ultra.UserError, match=r"a Dict flattened: angle 0 to 1, gear 2 to 4, speed 5\. Mend"):
+        require_answers(code, env, "critical.py", 0)
+
+
 @pytest.mark.parametrize("space", [Discrete(4, start=1), Box(np.float32([0, -1, 5]), np.float32([1, 1, 9])), Box(-2, 4, (1,))])
 def test_the_control_for_code_has_its_states_and_other_actions(space):
     answer = "[0.25, 0.5, 8.0]" if space.shape == (3,) else "2"
@@ -706,7 +725,7 @@ def test_resuming_after_a_kill_repeats_the_run(ppo_ultra, train, pretrained, doo
     starts = [*doors, "--arm", "ra"] if case == "doors" else [*starts_from(pretrained), "--arm", case]
     if case == "code":
         code = tmp_path / "critical.py"
-        code.write_text("def critical(obs):\n    assert obs[1] < 0\n    return True, [2.0], 0.5\n")
+        code.write_text("def critical(obs):\n    assert abs(obs[2]) < 1\n    return True, [2.0], 0.5\n")
         starts = [*PENDULUM, "--agent", str(pretrained / "agent.pt"), "--critical-states", str(code), "--guidance", "code"]
     arguments = [*starts, "--total-timesteps", "1024", "--checkpoint-every", "256"]
     whole = train(*arguments)
