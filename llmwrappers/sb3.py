@@ -123,18 +123,13 @@ def continue_schedule(model: BaseAlgorithm) -> None:
 
 
 def _set_in_wrappers(env: gym.Env | VecEnv, name: str, value: float) -> bool:
-    """Sets an attribute of a wrapper at any depth; returns whether a wrapper has it.
-
-    ``VecEnv.set_attr`` would set it on the outermost wrapper, a Monitor, which does not use it.
-    """
-    if isinstance(env, VecEnv):
-        if not all(env.env_method("has_wrapper_attr", name)):
-            return False
-        env.env_method("set_wrapper_attr", name, value, force=False)
-        return True
-    if not env.has_wrapper_attr(name):
+    """Sets an attribute of a wrapper below a vector's Monitor, which ``VecEnv.set_attr`` sets it on; returns if one has it."""
+    if not (all(env.env_method("has_wrapper_attr", name)) if isinstance(env, VecEnv) else env.has_wrapper_attr(name)):
         return False
-    env.set_wrapper_attr(name, value, force=False)
+    if isinstance(env, VecEnv):
+        env.env_method("set_wrapper_attr", name, value, force=False)
+    else:
+        env.set_wrapper_attr(name, value, force=False)
     return True
 
 
@@ -172,6 +167,7 @@ def begin_as(
     clone_steps: int = 20_000,
     candidate: int | None = None,
     prior_input: str | None = None,
+    prior_of_another_env: bool = False,
     std: float = 0.2,
     poor_std: float = 0.5,
     warmup_steps: int = 50_000,
@@ -181,7 +177,7 @@ def begin_as(
     The audition and DAgger play in the model's first environment, as in ppo_camel.py (actor <- what the prior would do,
     critic <- discounted returns). Afterwards the exploration noise is low, the observation statistics of a VecNormalize are
     frozen, and the learning rate rises from 0 over ``warmup_steps``. If the audition refuses the prior, the model learns
-    alone. ``model.num_timesteps`` counts the steps so far: continue with one ``learn(..., reset_num_timesteps=False)``.
+    alone. ``model.num_timesteps`` counts the steps so far: continue with ``learn(..., reset_num_timesteps=False)``.
 
     For a clone that keeps its return use a VecNormalize, ``gamma=0.995`` and ``batch_size=128``.
 
@@ -191,7 +187,7 @@ def begin_as(
         total_timesteps: steps of the whole training, including audition and behaviour cloning
         clone_steps: the step at which behaviour cloning ends; the audition's steps count
         candidate: only this one of a shipped prior's candidates
-        prior_input: what the prior is handed, if not the observation (see LLMActionMask)
+        prior_input, prior_of_another_env: see LLMActionMask
         std: the clone's exploration noise: the standard deviation, as a fraction of half the action range
         poor_std: the same if the prior returns less than doing nothing: the agent has more to learn than to keep
         warmup_steps: steps over which the learning rate rises
@@ -201,7 +197,7 @@ def begin_as(
 
     Raises:
         TypeError: the model has no such policy or no such environments
-        ValueError: what LLMActionMask and load_prior refuse
+        ValueError: the prior fails; what LLMActionMask and load_prior refuse
 
     Example:
         >>> from stable_baselines3 import PPO
@@ -215,15 +211,16 @@ def begin_as(
     env = _first_environment(model)
     if not 0 < clone_steps < total_timesteps:
         raise ValueError(f"clone_steps must lie between 0 and total_timesteps, got {clone_steps!r} of {total_timesteps!r}")
-    if isinstance(prior, os.PathLike):
-        prior = os.fspath(prior)
+    prior = os.fspath(prior) if isinstance(prior, os.PathLike) else prior
     if candidate is None and isinstance(prior, str) and (prior in shipped_priors() or Path(prior).is_dir()):
-        priors = load_candidates(prior, env, prior_input=prior_input)
+        priors = load_candidates(prior, env, prior_of_another_env, prior_input)
     else:
-        priors = {"prior": load_prior(prior, candidate, env, prior_input=prior_input)}
+        priors = {"prior": load_prior(prior, candidate, env, prior_of_another_env, prior_input)}
     seed = model.seed or 0
     rng, teachers = np.random.default_rng(seed), contestants(env, priors, np.asarray, prior_input, 0.3, seed)
     found = audition(teachers, clone_steps, rng)
+    if fault := found.faults.get("prior"):  # of several candidates, one that fails only leaves the audition
+        raise ValueError(f"the prior failed ({fault})")
     if model.verbose:
         print(found.verdict)
     model.num_timesteps, model._last_obs = found.steps, None  # the next learn() begins new episodes
@@ -236,13 +233,16 @@ def begin_as(
         model.num_timesteps = steps
         if model.verbose > 1:
             print(f"cloning {found.teacher}: step {steps}, return {episode.episodic_return:.1f}")
-    model.lr_schedule = _WarmUp(model.lr_schedule, warmup_steps / total_timesteps)
+    updates = warmup_steps / (model.n_steps * model.n_envs)
+    model.lr_schedule = model.learning_rate = _WarmUp(model.lr_schedule, updates)  # save() keeps the latter alone
     return found
 
 
 def _first_environment(model: OnPolicyAlgorithm) -> gym.Env:
     if not isinstance(getattr(model, "policy", None), ActorCriticPolicy) or model.use_sde:
         raise TypeError(f"begin_as needs a PPO, A2C or TRPO with MlpPolicy and without gSDE, got {model}")
+    if model.num_timesteps:
+        raise ValueError(f"begin_as needs an untrained model, got one of {model.num_timesteps} steps")
     envs = model.get_env()
     while isinstance(envs, VecNormalize | VecMonitor):
         envs = envs.venv
@@ -250,23 +250,23 @@ def _first_environment(model: OnPolicyAlgorithm) -> gym.Env:
         raise TypeError(f"begin_as plays in the first environment of a DummyVecEnv, VecNormalize around it or not, got {envs}")
     env = envs.envs[0]
     if not isinstance(env.action_space, Box | Discrete) or not isinstance(env.observation_space, Box):
-        raise TypeError(f"begin_as needs Box observations and Box or Discrete actions, got {env}")
+        raise TypeError(f"begin_as needs Box or Discrete actions and Box observations (a Dict: FlattenObservation), got {env}")
     if env.has_wrapper_attr("native_action_space"):
         raise TypeError(f"begin_as needs an environment without an LLMActionMask: it adds the mask itself; got {env}")
     return env
 
 
 class _WarmUp:
-    """A learning rate that rises from 0 to the schedule's, over a share of the training; progress runs from 1 to 0."""
+    """A learning rate that rises from 0 to the schedule's over so many updates, whichever ``learn`` they belong to."""
 
-    def __init__(self, schedule: Callable[[float], float], share: float):
-        self.schedule, self.share, self.first = schedule, share, None
+    def __init__(self, schedule: Callable[[float], float], updates: float):
+        self.schedule, self.updates, self.done, self.last = schedule, updates, -1, 1.0
 
     def __call__(self, progress_remaining: float) -> float:
-        if self.first is None:  # whether or not learn() counts the steps of the clone
-            self.first = progress_remaining
-        gone = (self.first - progress_remaining) / self.share if self.share else 1.0
-        return self.schedule(progress_remaining) * min(max(gone, 0.0), 1.0)
+        if progress_remaining not in (self.last, 1.0):  # an update asks twice; at 1 a loaded model makes its optimizer
+            self.done, self.last = self.done + 1, progress_remaining
+        share = min(max(self.done, 0) / self.updates, 1.0) if self.updates else 1.0
+        return self.schedule(progress_remaining) * share
 
 
 class FrozenMeanStd(RunningMeanStd):

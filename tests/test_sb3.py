@@ -253,6 +253,45 @@ def test_a_prior_that_is_no_better_than_chance_leaves_the_model_as_it_was():
     assert 0 < model.num_timesteps == found.steps <= 1000
 
 
+@pytest.mark.parametrize("envs", [1, 2])
+def test_the_warm_up_goes_on_in_another_learn_and_after_loading(tmp_path, envs):
+    """32 rollouts of 128 steps: the k-th update has k / 32 of the learning rate."""
+    vector = make_vec_env(PaidLine, n_envs=envs)
+    model = stable_baselines3.PPO("MlpPolicy", vector, learning_rate=0.01, n_steps=128 // envs, seed=0, device="cpu")
+    begin_as(model, linear, total_timesteps=9000, clone_steps=1000, warmup_steps=4096)
+    rates = []
+    for _ in range(3):
+        model.learn(4 * 128, reset_num_timesteps=False)
+        rates.append(model.policy.optimizer.param_groups[0]["lr"])
+        model.save(tmp_path / "model")
+        model = stable_baselines3.PPO.load(tmp_path / "model", vector, device="cpu")
+    assert rates == pytest.approx([0.01 * updates / 32 for updates in (3, 7, 11)])
+
+
+def test_a_prior_that_fails_is_an_error():
+    """As in ppo_camel.py; of several candidates one that fails only leaves the audition."""
+    model = stable_baselines3.PPO("MlpPolicy", make_vec_env(PaidLine), seed=0, device="cpu")
+    with pytest.raises(ValueError, match=r"the prior failed \(IndexError.*\)"):
+        begin_as(model, lambda observation: observation["speed"], total_timesteps=8000, clone_steps=1000)
+    assert model.num_timesteps == 0
+
+
+def test_a_prior_of_another_environment_plays_where_that_is_allowed():
+    gym.register("llmwrappers-tests/Swing-v0", "gymnasium.envs.classic_control:PendulumEnv", max_episode_steps=200)
+    model = stable_baselines3.PPO("MlpPolicy", make_vec_env("llmwrappers-tests/Swing-v0"), seed=0, device="cpu")
+    arguments = {"prior": "Pendulum-v1", "candidate": 1, "total_timesteps": 4000, "clone_steps": 3000}
+    with pytest.raises(ValueError, match="prior_of_another_env=True"):
+        begin_as(model, **arguments)
+    assert begin_as(model, **arguments, prior_of_another_env=True).teacher == "prior"
+
+
+def test_what_begin_as_returns_says_the_verdict_and_not_every_observation():
+    """A notebook shows what the last line of a cell returns."""
+    model = stable_baselines3.PPO("MlpPolicy", make_vec_env("CartPole-v1"), seed=0, device="cpu")
+    found = begin_as(model, lambda obs: int(obs[2] + obs[3] > 0), total_timesteps=9000, clone_steps=2000)
+    assert repr(found) == "Audition(best='prior', reason='better', beats_nothing=True)"
+
+
 def test_a_prior_of_a_discrete_space():
     model = stable_baselines3.PPO("MlpPolicy", make_vec_env("CartPole-v1"), seed=0, device="cpu")
     found = begin_as(model, lambda obs: int(obs[2] + obs[3] > 0), total_timesteps=9000, clone_steps=3000)
@@ -272,7 +311,8 @@ def test_a_prior_of_a_discrete_space():
         (lambda: stable_baselines3.PPO("MlpPolicy", PaidLine(), use_sde=True), {}, "without gSDE"),
         (lambda: stable_baselines3.PPO("MlpPolicy", masked()), {}, "without an LLMActionMask"),
         (lambda: stable_baselines3.PPO("MlpPolicy", SubprocVecEnv([PaidLine])), {}, "the first environment of a DummyVecEnv"),
-        (lambda: stable_baselines3.PPO("MultiInputPolicy", Goal()), {}, "Box observations"),
+        (lambda: stable_baselines3.PPO("MultiInputPolicy", Goal()), {}, "Box observations .a Dict: FlattenObservation"),
+        (lambda: stable_baselines3.A2C("MlpPolicy", PaidLine()).learn(5), {}, "an untrained model, got one of 5 steps"),
         (lambda: stable_baselines3.PPO("MlpPolicy", PaidLine()), {"clone_steps": 500}, "clone_steps must lie between 0 and"),
         (lambda: stable_baselines3.PPO("MlpPolicy", PaidLine()), {"prior": "Ant-v9"}, "no prior named 'Ant-v9'"),
     ],

@@ -218,7 +218,7 @@ class Audition:
     ``beats_nothing``: whether the best prior also returned more than doing nothing.
     """
 
-    played: dict[str, list[Episode]]
+    played: dict[str, list[Episode]] = field(repr=False)
     best: str
     reason: Reason
     beats_nothing: bool = False
