@@ -52,7 +52,7 @@ def lint(source: str) -> Imports:
         for name in _binds(statement):
             definitions.setdefault(name, []).append(statement)
     if not any(name in definitions for name in NAMES):
-        raise PolicyRejected(None, f"it defines no {' and no '.join(NAMES)} at its top level")
+        raise PolicyRejected(None, "it defines neither policy(obs) nor a class Policy at its top level")
     loaded, absent = {}, {}
     for statement in (node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)):
         for module, bound in _imports(statement):

@@ -84,9 +84,10 @@ def load_prior(
         )
     if not isinstance(prior, str | os.PathLike):
         if not callable(prior) and not callable(getattr(prior, "act", None)):
+            model = "; its policy is lambda obs: model.predict(obs, deterministic=True)[0]" if hasattr(prior, "predict") else ""
             raise TypeError(
                 f"prior must be the name of a shipped prior, a path to a Python file, a callable or an object with act(obs), "
-                f"got {prior!r} of type {type(prior).__name__}"
+                f"got {prior!r} of type {type(prior).__name__}{model}"
             )
         return PriorObject(prior) if isinstance(prior, type) or not callable(prior) else prior
     is_trusted = isinstance(prior, str) and prior.startswith(TRUSTED)
@@ -212,12 +213,15 @@ def _load_file(path: Path) -> PriorPolicy:
         source = path.read_text("utf-8-sig")
         return Program(source, str(path)) if _is_as_shipped(path) else ContainedPolicy(source)
     except UnicodeDecodeError as error:
-        raise PolicyRejected(None, f"{str(path)!r} is not text in UTF-8: {error}") from None
-    except PolicyRejected as rejected:
         raise PolicyRejected(
-            rejected.line,
-            f"{rejected.reason} (in {str(path)!r}; 'trusted:{path}' plays code of your own with your rights)",
+            None,
+            f"{str(path)!r} is not text in UTF-8, so it is no Python file: {error}. A Python file may load a saved model and "
+            "play it in policy(obs): trusted:my_policy.py",
         ) from None
+    except PolicyRejected as rejected:
+        # Without a line there is no policy, which no trust changes.
+        trust = "" if rejected.line is None else f"; 'trusted:{path}' plays code of your own with your rights"
+        raise PolicyRejected(rejected.line, f"{rejected.reason} (in {str(path)!r}{trust})") from None
 
 
 def _load_trusted(path: Path) -> PriorPolicy:

@@ -51,6 +51,10 @@ class PriorObject:
 
     def _begin(self) -> None:
         self._object, self._act = acting(self.source)
+        if not callable(self._act):
+            raise TypeError(
+                f"prior must be a name, a path, a callable, or a class with __call__ or act(obs), got {self.source}"
+            )
 
 
 def begin_episode(policy: PriorPolicy) -> None:
@@ -82,7 +86,11 @@ def native_action(answer: Any, low: NDArray, high: NDArray) -> NDArray[np.float6
     """
     if answer is None or isinstance(answer, set | frozenset | dict | str | bytes):
         raise TypeError(f"the prior returned {answer!r}; the action space takes numbers of shape {low.shape}")
-    action = np.asarray(answer, dtype=np.float64)
+    try:
+        action = np.asarray(answer, dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        kind = ValueError if isinstance(error, ValueError) else TypeError
+        raise kind(f"the prior returned {answer!r}; the action space takes numbers of shape {low.shape}: {error}") from None
     if action.shape != low.shape:
         if action.size != low.size or np.squeeze(action).shape != np.squeeze(low).shape:
             raise ValueError(f"the prior returned shape {action.shape}, the action space has {low.shape}")

@@ -14,9 +14,9 @@ P = "def policy(obs):\n    return "
     [
         ("def policy(obs)\n    return 0", 1, "SyntaxError: expected ':'"),
         (P + "0\nreturn 3", 3, "SyntaxError: 'return' outside function"),
-        ("def act(obs):\n    return 0", None, "defines no policy and no Policy at its top level"),
-        ("if True:\n    x = 1", None, "defines no policy"),
-        ("if __name__ == '__main__':\n    policy = 3", None, "defines no policy"),
+        ("def act(obs):\n    return 0", None, r"defines neither policy\(obs\) nor a class Policy at its top level"),
+        ("if True:\n    x = 1", None, "defines neither policy"),
+        ("if __name__ == '__main__':\n    policy = 3", None, "defines neither policy"),
         ("import os\n" + P + "os.getpid()", 1, "import of os, which a policy cannot use; it may import numpy, math, scipy"),
         ("\nfrom os import getpid as g\n" + P + "g()", 2, "import of os"),
         ("import torch.nn as nn\nnet = nn.Linear(3, 1)\n" + P + "net(obs)", 1, "import of torch.nn"),

@@ -47,6 +47,8 @@ class TestNativeAction:
     @pytest.mark.parametrize(
         ("answer", "error", "message"),
         [
+            # what the predict of Stable-Baselines3 returns
+            ((np.zeros(2), None), ValueError, r"the prior returned \(array\(.*None\); the action space takes .*\(2,\)"),
             (0.5, ValueError, r"returned shape \(\), the action space has \(2,\)"),
             ([0.5], ValueError, r"returned shape \(1,\), the action space has \(2,\)"),
             ([0.5, 0.5, 0.5], ValueError, r"returned shape \(3,\)"),
@@ -162,6 +164,10 @@ class Resetting(Acting):
 
 
 class TestPriorObject:
+    def test_a_class_that_cannot_act_is_refused(self):
+        with pytest.raises(TypeError, match=r"a class with __call__ or act\(obs\), got <class .*Silent'>"):
+            PriorObject(type("Silent", (), {}))
+
     @pytest.mark.parametrize("cls", [Acting, Calling, Resetting])
     def test_a_class_begins_anew_at_every_episode(self, cls):
         prior = PriorObject(cls)

@@ -248,7 +248,7 @@ class TestLoadPrior:
             (
                 "def act(obs):\n    return obs\n",
                 r"must define policy\(obs\), or a class Policy .*; found neither",
-                "it defines no policy and no Policy at its top level .*my_policy",
+                r"it defines neither policy\(obs\) nor a class Policy at its top level .*my_policy",
             ),
             ("policy = 3\n", r"must define policy\(obs\), or a class Policy with __call__ or act; found 3", "; found 3"),
         ],
@@ -266,8 +266,18 @@ class TestLoadPrior:
             load_prior(path)
         assert caught.value.line == 1
         path.write_bytes(b"\xff")
-        with pytest.raises(PolicyRejected, match=r"my_policy\.py' is not text in UTF-8"):
+        with pytest.raises(PolicyRejected, match=r"my_policy\.py' is not text in UTF-8, so it is no Python file"):
             load_prior(path)
+
+    def test_no_trust_helps_a_file_without_a_policy(self, tmp_path):
+        path = self.write(tmp_path, "def heuristic(obs):\n    return obs\n")
+        with pytest.raises(PolicyRejected, match=r"defines neither policy\(obs\) nor .*\(in '.*my_policy\.py'\)$"):
+            load_prior(path)
+
+    def test_a_model_of_stable_baselines3_names_its_policy(self):
+        model = type("Model", (), {"predict": lambda self, obs, deterministic: (obs, None)})()
+        with pytest.raises(TypeError, match=r"its policy is lambda obs: model\.predict\(obs, deterministic=True\)\[0\]"):
+            load_prior(model)
 
     @pytest.mark.parametrize("prior", [None, 3, ["Ant-v4"]])
     def test_neither_name_nor_path_nor_callable(self, prior):
