@@ -26,6 +26,13 @@ def tail(path: Path, size: int = 4000) -> str:
         return ""
 
 
+def end_of(log: Path) -> str:
+    """The lines at the end of a log that say why a run failed: of tyro's last box the first ones, else the last ones."""
+    text = tail(log, 20_000)
+    box = text.rfind("╭")
+    return "\n".join(text[box:].splitlines()[:12] if box >= 0 else text.splitlines()[-12:])
+
+
 def status(run: Run) -> tuple[int, str, float]:
     """The step, the latest return and the steps per second, from the end of a run's metrics.csv."""
     step, latest, rate = 0, "", 0.0
@@ -174,7 +181,7 @@ def train(
                     assert run.run_dir is not None
                     display.print(f"finished: {run.name}: return {final_return(run.run_dir):.1f}")
                     continue
-                lines = "\n".join(tail(run.log).splitlines()[-12:])
+                lines = end_of(run.log)
                 if run.run_dir is None and not has_begun:
                     raise UserError(f"the first run, {run.name}, did not start: {problem or 'it ended'}\n{lines}")
                 if run.run_dir is None and (run.env_id, run.arm) in refused:

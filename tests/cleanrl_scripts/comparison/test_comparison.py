@@ -171,6 +171,14 @@ def test_why_a_run_failed_is_returned_and_the_others_train(tmp_path):
     assert lines[-1] == "all runs are finished; nothing to train"
 
 
+def test_an_error_in_a_box_is_shown_from_its_first_line(tmp_path):
+    """tyro lists in it, over many lines, what else may be meant."""
+    flags = ("--prio", "my_policy.py")
+    run = Run("Pendulum-v1", "mine", 1, 10, tmp_path / "mine", ROOT / "cleanrl_scripts" / "ppo_camel.py", flags)
+    with pytest.raises(UserError, match="did not start: exit code 2\n.*Unrecognized options.*\n.*Unrecognized options: --prio"):
+        train([run], tmp_path)
+
+
 def test_a_node_that_does_not_see_the_folder_says_so(tmp_path, monkeypatch):
     now = iter(range(0, 1000, 10))
     monkeypatch.setattr(pools.time, "monotonic", lambda: next(now))
