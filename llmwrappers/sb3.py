@@ -41,20 +41,21 @@ class _ExecutedActions:
 
     def add(self, obs, next_obs, action, reward, done, infos):
         native = getattr(self.action_space, "native_space", None)
-        if native is None or "executed_action" not in infos[0]:
+        if (native is None and not isinstance(self.action_space, Discrete)) or "executed_action" not in infos[0]:
             raise ValueError(
-                f"{type(self).__name__} needs an environment with an LLMActionMask on a Box, got one whose infos hold "
+                f"{type(self).__name__} needs an environment with an LLMActionMask, got one whose infos hold "
                 f"{sorted(infos[0])} and whose action space is {self.action_space}"
             )
-        executed = np.array([to_normalized(info["executed_action"], native.low, native.high) for info in infos])
+        executed = np.array([info["executed_action"] for info in infos])
+        executed = executed if native is None else to_normalized(executed, native.low, native.high)
         super().add(obs, next_obs, executed.reshape(action.shape), reward, done, infos)  # pyright: ignore
 
 
 class ExecutedActionReplayBuffer(_ExecutedActions, ReplayBuffer):
-    """Stores the executed action: for TD3, SAC, DDPG, TQC and CrossQ in an LLMActionMask of either mapping.
+    """Stores the executed action: for TD3, SAC, DDPG, TQC, CrossQ and DQN in an LLMActionMask of either mapping.
 
     The executed action may differ from the one that the agent chose, and the critic must learn from the executed one. The
-    buffer stores it in [-1, 1] over the whole action space, which is what an action means without the mask.
+    buffer stores it in [-1, 1] over the whole Box, which is what an action means without the mask; an integer stays.
 
     Raises:
         ValueError: by ``add``, if there is no LLMActionMask
@@ -229,10 +230,9 @@ def begin_as(
     agent = _Agent(model)
     learn = agent.cloning(env.action_space, std if found.beats_nothing else poor_std)
     clone = DAgger(teachers[found.teacher], agent, learn, model.gamma, clone_steps, 1e-3, found, rng)
-    for steps, episode, _ in clone.run():
-        model.num_timesteps = steps
+    for model.num_timesteps, episode, _ in clone.run():
         if model.verbose > 1:
-            print(f"cloning {found.teacher}: step {steps}, return {episode.episodic_return:.1f}")
+            print(f"cloning {found.teacher}: step {model.num_timesteps}, return {episode.episodic_return:.1f}")
     updates = warmup_steps / (model.n_steps * model.n_envs)
     model.lr_schedule = model.learning_rate = _WarmUp(model.lr_schedule, updates)  # save() keeps the latter alone
     return found

@@ -110,9 +110,23 @@ def test_buffers_of_dict_observations(buffer):
     np.testing.assert_allclose(to_native(stored, np.float32(-2), np.float32(6)), env.actions, atol=1e-5)
 
 
+def test_the_buffer_of_dqn_holds_what_the_environments_received():
+    """The mask allows one action; DQN, which chooses at random here, would store the other one in half of the steps."""
+    envs = [Received(gym.make("CartPole-v1")) for _ in range(2)]
+    vector = DummyVecEnv([lambda env=env: LLMActionMask(env, lambda obs: int(obs[2] + obs[3] > 0)) for env in envs])
+    model = stable_baselines3.DQN(
+        "MlpPolicy", vector, buffer_size=200, seed=0, exploration_fraction=1.0, exploration_final_eps=1.0,
+        replay_buffer_class=ExecutedActionReplayBuffer,
+    )  # fmt: skip
+    for env in envs:
+        env.actions.clear()
+    model.learn(80)
+    assert model.replay_buffer.actions[:40, :, 0].tolist() == np.stack([env.actions for env in envs], axis=1).tolist()
+
+
 def test_a_buffer_without_a_mask_is_refused():
     model = stable_baselines3.TD3("MlpPolicy", Echo(), replay_buffer_class=ExecutedActionReplayBuffer, buffer_size=100)
-    with pytest.raises(ValueError, match=r"needs an environment with an LLMActionMask on a Box, got one whose infos hold"):
+    with pytest.raises(ValueError, match=r"needs an environment with an LLMActionMask, got one whose infos hold"):
         model.learn(5)
 
 
