@@ -10,6 +10,7 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.utils import RecordConstructorArgs
 
 from llmwrappers.critical_states.guidance import Guidance, GuidanceLookup, GuidedWrapper
+from llmwrappers.making import transformed_actions
 
 # Mixed into the seed: default_rng(seed) alone would repeat the environment's own random stream.
 CONTROL_STREAM = 3
@@ -77,7 +78,10 @@ class LLMActionOverride(GuidedWrapper, RecordConstructorArgs):
         control_probability: float = 0.0,
     ):
         if not isinstance(env.action_space, Box | Discrete):
-            raise TypeError(f"LLMActionOverride serves Box and Discrete action spaces, got {env.action_space}")
+            space = env.action_space
+            raise TypeError(
+                f"LLMActionOverride serves Box and Discrete action spaces, got {space}; {transformed_actions(space)}"
+            )
         if env.has_wrapper_attr("native_action_space"):
             raise ValueError(f"LLMActionOverride belongs below LLMActionMask, where actions are in native units; got {env}")
         if env.has_wrapper_attr("control_probability"):

@@ -321,7 +321,9 @@ class TestStack:
                 super().__init__()
                 self.action_space = MultiBinary(2)
 
-        with pytest.raises(TypeError, match="MultiBinary"):
+        with pytest.raises(
+            TypeError, match=r"got MultiBinary\(2\); register the environment with .*TransformAction and Discrete\(4\)"
+        ):
             LLMActionOverride(Bits(), AT_1_AND_3)
 
     @pytest.mark.parametrize("outer_first", [False, True])
