@@ -78,7 +78,10 @@ def folders_of_curves(output: str | None) -> list[Path]:
     if not folders:
         raise UserError("--report-only: there is no benchmarks/comparisons/*/curves.csv; name a folder with --output")
     if not (folders[0] / "curves.csv").is_file():
-        raise UserError(f"--report-only --output {folders[0]}: there is no curves.csv in it")
+        raise UserError(
+            f"--report-only --output {folders[0]}: there is no curves.csv in it; compare.py without --report-only trains what "
+            "is missing, and writes it"
+        )
     return folders
 
 

@@ -135,9 +135,10 @@ def parse_args(argv: list[str] | None = None) -> Args:
         if batch % getattr(args, name):
             given = f"--{name.replace('_', '-')} {getattr(args, name)}"
             raise UserError(f"{given} must divide num_envs * num_steps = {args.num_envs} * {args.num_steps}")
-    least = batch + (args.clone_steps if args.prior != "none" else 0)
-    if args.total_timesteps < least:
-        parts = "num_envs * num_steps" + " + clone_steps" * (args.prior != "none")
+    clone_steps = args.clone_steps if args.prior != "none" else 0
+    if args.total_timesteps < batch + clone_steps:
+        parts = "num_envs * num_steps" + f" + clone_steps = {batch} + {clone_steps}" * (args.prior != "none")
+        least = batch + clone_steps
         raise UserError(f"--total-timesteps {args.total_timesteps} must be at least one rollout, {parts} = {least}")
     return args
 

@@ -236,7 +236,10 @@ class CriticalStates:
                 raise ValueError(f"the critical states were made for {self.environment!r}, got an environment {env_id!r}")
             observation_shape = env.observation_space.shape
             if observation_shape is None:
-                raise ValueError(f"critical states need observations that are arrays, got {env.observation_space}")
+                raise ValueError(
+                    f"critical states need observations that are arrays, got {env.observation_space}; FlattenObservation of "
+                    "gymnasium.wrappers, below, makes one of a Dict"
+                )
         if int(np.prod(observation_shape)) != self.scale.size:
             raise ValueError(f"the critical states have {self.scale.size} entries, got observations of {observation_shape}")
         masked = env.has_wrapper_attr("native_action_space")

@@ -477,7 +477,7 @@ TD3 = ["--env-ids", "A", "--script", "td3_camel.py"]
         (["--report-only", "--radius", "1"], "--radius 1: not an argument of compare.py"),
         (["--report-only", "--env-ids", "A"], "--report-only shows what is in a folder"),
         (["--report-only", "--from-csv", "x.csv"], "--report-only shows what is in a folder"),
-        (["--report-only", "--output", "nowhere"], "--output nowhere: there is no curves.csv in it"),
+        (["--report-only", "--output", "nowhere"], "no curves.csv in it; compare.py without --report-only trains"),
     ],
 )
 def test_user_mistakes_name_the_argument(tmp_path, monkeypatch, arguments, message):

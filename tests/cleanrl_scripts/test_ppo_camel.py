@@ -367,7 +367,7 @@ def test_tensorboard_shows_the_hyperparameters(train):
         (["--clone-steps", "0"], "--clone-steps must be at least 1, got 0"),
         (["--num-minibatches", "3"], "--num-minibatches 3 must divide num_envs * num_steps = 1 * 2048"),
         (["--clone-minibatches", "3"], "--clone-minibatches 3 must divide num_envs * num_steps = 1 * 2048"),
-        (["--total-timesteps", "12000"], "must be at least one rollout, num_envs * num_steps + clone_steps = 22048"),
+        (["--total-timesteps", "12000"], "must be at least one rollout, num_envs * num_steps + clone_steps = 2048 + 20000"),
         (["--gamma", "nan"], "--gamma must be in [0, 1], got nan"),
         (["--clone-gamma", "1.1"], "--clone-gamma must be in [0, 1], got 1.1"),
         (["--resume", "nowhere"], "--resume nowhere: no run of this script"),

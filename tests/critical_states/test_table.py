@@ -336,7 +336,7 @@ class TestFit:
             (discrete(), Turns(n=3), "got 3 for state 3"),
             (discrete(), Turns(n=4, start=1), "got 0 for state 0"),
             (table(d=3), Echo(low=-0.5), "must lie in"),
-            (table(d=3), gym.make("llmwrappers-tests/DictOneStep-v0"), "arrays"),
+            (table(d=3), gym.make("llmwrappers-tests/DictOneStep-v0"), "arrays.*FlattenObservation"),
         ],
     )
     def test_what_does_not_fit_is_refused(self, states, env, message):
