@@ -56,6 +56,8 @@ python -m llmwrappers.priors --env-id HalfCheetah-v4 BipedalWalker-v3 Walker2d-v
     --csv benchmarks/comparisons/ppo-camel-candidates/alone.csv
 function_alone stuck 200 llmwrappers/{KeyCorridor,LockedRoom}-v0
 function_alone stuck-doorkey 200 llmwrappers/DoorKey-v0
+function_alone stuck-multiroom 200 llmwrappers/MultiRoom-v0
+function_alone stuck-hopper 100 llmwrappers/HopperBeyond-v0
 for folder in stuck-credited stuck-parts; do function_alone "$folder" 200 llmwrappers/KeyCorridor-v0; done
 python benchmarks/stuck_agents.py --env-id llmwrappers/ObstructedMaze-v0 --csv benchmarks/comparisons/stuck-obstructed/alone.csv \
     --agents function=benchmarks/results/obstructed_maze/critical.py
@@ -120,6 +122,8 @@ compare stuck-multiroom "${led[@]}" --env-ids llmwrappers/MultiRoom-v0 --total-t
 maze=benchmarks/results/obstructed_maze
 compare stuck-obstructed --script ppo_ultra.py --no-cuda --agent "$maze/agent.pt" --critical-states "$maze/critical.py" \
     --arms none a random --env-ids llmwrappers/ObstructedMaze-v0 --total-timesteps 100000 --seeds 1-3
+compare stuck-obstructed-rnd --script ppo_ultra.py --no-cuda --agent "$maze/agent.pt" --arms "rnd=--arm rnd --critical-states everywhere" \
+    --env-ids llmwrappers/ObstructedMaze-v0 --total-timesteps 100000 --seeds 1-3
 compare stuck-doorkey "${led[@]}" --env-ids llmwrappers/DoorKey-v0 --total-timesteps 100000 --seeds 1-3
 compare stuck-hopper "${led[@]}" --env-ids llmwrappers/HopperBeyond-v0 --total-timesteps 600000 --seeds 1-3
 corridor=(--env-ids llmwrappers/KeyCorridor-v0 --no-cuda --total-timesteps 100000 --seeds 1-5)
