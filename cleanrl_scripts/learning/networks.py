@@ -23,10 +23,11 @@ def mlp(sizes: Sequence[int], activation: Callable[[], nn.Module] = nn.Tanh) -> 
         >>> mlp([3, 64, 1])(torch.zeros(5, 3)).shape
         torch.Size([5, 1])
     """
+    *hidden, last = itertools.pairwise(sizes)
     layers: list[nn.Module] = []
-    for i, o in itertools.pairwise(sizes):
+    for i, o in hidden:
         layers += [nn.Linear(i, o), activation()]
-    return nn.Sequential(*layers[:-1])
+    return nn.Sequential(*layers, nn.Linear(*last))
 
 
 @torch.no_grad()
