@@ -111,11 +111,17 @@ class Odd(nn.Module):
         return x * 2
 
 
+class Residual(nn.Sequential):
+    def forward(self, x):
+        return x + super().forward(x)
+
+
 @pytest.mark.parametrize(
     "layer",
     [
-        nn.Conv2d(3, 4, 3, padding=1), nn.Conv2d(3, 4, 3, dilation=2), nn.Conv2d(3, 6, 3, groups=3), nn.GELU(),
-        nn.Linear(3, 4, bias=False), nn.LayerNorm(3, elementwise_affine=False),
+        nn.Conv2d(3, 4, 3, padding=1), nn.Conv2d(3, 4, 3, dilation=2), nn.Conv2d(3, 6, 3, groups=3),
+        nn.Conv2d(3, 4, 3, stride=(2, 1)), nn.GELU(), nn.Linear(3, 4, bias=False), nn.LayerNorm(3, elementwise_affine=False),
+        Residual(nn.Linear(3, 3), nn.Tanh()), nn.utils.spectral_norm(nn.Linear(3, 3)).eval(),
         type("Tanh", (nn.Module,), {"forward": lambda self, x: x}),
     ],
     ids=lambda layer: str(layer),

@@ -61,15 +61,17 @@ def orthogonal(rng: np.random.Generator, rows: int, columns: int) -> np.ndarray:
 def layers_of(network: nn.Module) -> list[Layer] | None:
     """The layers of a network on a CPU, on the same memory; None if one is not among those of ``numpy_layer``."""
     layers: list[Layer] = []
-    for layer in network if isinstance(network, nn.Sequential) else [network]:
+    for layer in network if type(network) is nn.Sequential else [network]:  # a subclass may do more than its layers
+        parameters = dict(layer.named_parameters())
+        if not type(layer).__module__.startswith("torch.nn.") or [*parameters] not in ([], ["weight", "bias"]):
+            return None  # one of the user's own, without bias, or with a weight that is computed
         options = {"eps": layer.eps} if isinstance(layer, nn.LayerNorm) else {}
         if isinstance(layer, nn.Conv2d) and (layer.padding, layer.dilation, layer.groups) == ((0, 0), (1, 1), 1):
-            options = {"stride": layer.stride[0]}
+            options = {"stride": layer.stride[0]} if len(set(layer.stride)) == 1 else {}
         try:
-            kind = type(layer).__name__ if type(layer).__module__.startswith("torch.nn.") else "one of the user's own"
-            layers.append((kind, [parameter.detach().numpy() for parameter in layer.parameters()], options))
+            layers.append((type(layer).__name__, [parameter.detach().numpy() for parameter in parameters.values()], options))
             numpy_layer(*layers[-1])
-        except (KeyError, TypeError):  # an unknown layer, one without bias, one on a GPU
+        except (KeyError, TypeError):  # an unknown layer, one on a GPU
             return None
     return layers
 
