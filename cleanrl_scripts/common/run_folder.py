@@ -150,6 +150,12 @@ def _git(*command: str) -> str | None:
 def prepare_torch(deterministic: bool, seed: int, threads: int | None = None) -> None:
     """The settings of torch for every run; the seed is for layers that torch initialises."""
     torch.manual_seed(seed)
+    # Where the compiler keeps what it makes. The next settings import it, and it would choose a folder in /tmp; so it does
+    # where there is no home to write to.
+    with contextlib.suppress(OSError, RuntimeError):
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "llmwrappers" / "torchinductor"
+        cache.mkdir(parents=True, exist_ok=True)
+        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache))
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(deterministic)
     # True would fill every torch.empty with NaN, to find reads of memory that was not written.

@@ -1,11 +1,11 @@
 """compiled: a script's update as one compiled function, if that works and saves time."""
 
-import importlib
+import functools
 import os
 import shutil
+import sys
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 
@@ -18,28 +18,41 @@ PAYS_FROM_STEPS = 300_000
 def compiled(update: Callable, args: RunArgs, device: torch.device, images: bool = False) -> tuple[Callable, str]:
     """Returns an update, compiled or not, and what it runs on, in words; both forms compute the same.
 
-    ``--compile auto`` compiles it on a CPU, if there is a C++ compiler and torch can trace gradients, in runs that are long
-    enough, and not for images.
+    ``--compile auto`` compiles it on a CPU, if there is a C++ compiler that works and torch can trace gradients, in runs that
+    are long enough, and not for images.
     """
     threads = torch.get_num_threads()
     hardware = str(device) if device.type != "cpu" else f"cpu, {threads} thread{'s' * (threads > 1)}"
     steps = getattr(args, "pretrain_timesteps", 0) or args.total_timesteps
     pays = device.type == "cpu" and not images and steps >= PAYS_FROM_STEPS
-    if args.compile == "off" or (args.compile == "auto" and not pays):
+    if args.compile == "off" or (args.compile == "auto" and not pays) or not can_compile():
         return update, hardware
-    if not hasattr(torch._dynamo.config, "trace_autograd_ops"):
-        return _as_it_is(update, f"torch {torch.__version__} does not trace gradients"), hardware
-    if not any(shutil.which(name) for name in (os.environ.get("CXX"), "g++", "clang++") if name):
-        return _as_it_is(update, "no C++ compiler was found (g++, clang++)"), hardware
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "llmwrappers" / "torchinductor"
-    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache))  # torch's default is in /tmp
-    with warnings.catch_warnings(action="ignore"):  # of torch about torch
-        importlib.import_module("torch._inductor.compile_fx")
-    torch._dynamo.config.trace_autograd_ops = True  # pyright: ignore[reportAttributeAccessIssue]
-    function = torch.compile(update, fullgraph=True, dynamic=False, options={"cpp_wrapper": True})
-    return function, f"{hardware}, compiled"
+    return _compile(update), f"{hardware}, compiled"
 
 
-def _as_it_is(update: Callable, why: str) -> Callable:
+@functools.cache
+def can_compile() -> bool:
+    """Whether torch compiles here, tried on a small function; if not, a note says why.
+
+    The update needs what that makes and loads, so a run takes no longer.
+    """
+    compiler = os.environ.get("CXX") or ("clang++" if sys.platform == "darwin" else "g++")
+    if not shutil.which(compiler):
+        why = f"no C++ compiler was found ({compiler}; the variable CXX may name another)"
+    elif not hasattr(torch._dynamo.config, "trace_autograd_ops"):
+        why = f"torch {torch.__version__} does not trace gradients"
+    else:
+        torch._dynamo.config.trace_autograd_ops = True  # pyright: ignore[reportAttributeAccessIssue]
+        try:
+            with warnings.catch_warnings(action="ignore"):  # of torch about torch
+                _compile(torch.neg)(torch.zeros(1))
+            return True
+        except Exception as error:  # whatever a compiler, its headers or a disk may lack
+            lines = str(getattr(error, "inner_exception", error)).splitlines()
+            why = next((line for line in lines if "error:" in line), lines[0])
     print(f"note: the update is not compiled: {why}", flush=True)
-    return update
+    return False
+
+
+def _compile(function: Callable) -> Callable:
+    return torch.compile(function, fullgraph=True, dynamic=False, options={"cpp_wrapper": True})

@@ -1,10 +1,14 @@
 """Adam is torch's, as it is and compiled; what is compiled, and when."""
 
 import copy
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import torch
+from conftest import ROOT
 from torch import nn
 
 from cleanrl_scripts import ppo_camel, ppo_ultra
@@ -108,12 +112,42 @@ class TestWhenItIsCompiled:
         pretraining = ppo_ultra.Args(pretrain_timesteps=10**6, total_timesteps=4096)
         assert compiled(len, pretraining, CPU)[0] is not len
 
-    def test_without_a_compiler(self, monkeypatch, capsys):
-        monkeypatch.setenv("PATH", "")
-        assert compiled(len, ppo_camel.Args(), CPU)[0] is len
-        assert capsys.readouterr().out == "note: the update is not compiled: no C++ compiler was found (g++, clang++)\n"
+    def test_where_there_is_no_home_to_write_to_torch_chooses_the_cache(self, tmp_path):
+        (tmp_path / "file").write_text("")
+        program = "from cleanrl_scripts.common.run_folder import prepare_torch; prepare_torch(True, 0)"
+        environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "file"), "PYTHONPATH": str(ROOT)}
+        environment.pop("TORCHINDUCTOR_CACHE_DIR", None)
+        subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+
+    @pytest.mark.parametrize(
+        ("name", "script", "why"),
+        [
+            ("nothing", "", "no C++ compiler was found (g++; the variable CXX may name another)"),
+            ("clang++", "exit 0", "no C++ compiler was found (g++; the variable CXX may name another)"),
+            ("g++", "echo 'fatal error: Python.h: No such file' >&2; exit 1", "fatal error: Python.h: No such file"),
+        ],
+    )
+    def test_without_a_compiler_that_works(self, tmp_path, name, script, why):
+        """One note, although TD3 has two functions to compile, and the run goes on; torch's cache is not in /tmp."""
+        compiler = tmp_path / name
+        compiler.write_text(f'#!/bin/sh\ncase "$*" in *--version*) echo 13; exit 0;; esac\n{script}\n')
+        compiler.chmod(0o755)
+        program = (
+            "import os; import numpy as np; import torch; from cleanrl_scripts.td3_camel import TD3, Args, prepare_torch\n"
+            "prepare_torch(True, 0)\n"
+            "td3 = TD3(Args(), 3, 1, np.random.default_rng(0), torch.device('cpu'))\n"
+            "assert td3.learn_values == td3.descend_critics and td3.learn_actions == td3.descend_actor\n"
+            "print(td3.hardware, os.environ['TORCHINDUCTOR_CACHE_DIR'])\n"
+        )
+        environment = {**os.environ, "PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
+        environment.pop("TORCHINDUCTOR_CACHE_DIR", None)  # which the tests before set
+        done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+        cache = tmp_path / "llmwrappers" / "torchinductor"
+        assert done.stdout == f"note: the update is not compiled: {why}\ncpu, 1 thread {cache}\n"
 
     def test_where_torch_does_not_trace_gradients(self, monkeypatch, capsys):
+        compilation.can_compile.cache_clear()
         monkeypatch.setattr(compilation.torch, "_dynamo", type("_dynamo", (), {"config": object()}))
         assert compiled(len, ppo_camel.Args(compile="on"), CPU)[0] is len
         assert "does not trace gradients" in capsys.readouterr().out
+        compilation.can_compile.cache_clear()
