@@ -209,27 +209,22 @@ class TD3:
         noise = self.rng.standard_normal((self.action_dim, args.batch_size), dtype=np.float32)
         values, losses = self.learn_values(rows, torch.from_numpy(noise).mT.to(self.device))
         if global_step % 100 == 0:
-            (qf1_values, qf2_values), (qf1_loss, qf2_loss) = values.tolist(), losses.tolist()
-            self.losses |= {
-                "losses/qf1_values": qf1_values,
-                "losses/qf2_values": qf2_values,
-                "losses/qf1_loss": qf1_loss,
-                "losses/qf2_loss": qf2_loss,
-                "losses/qf_loss": (qf1_loss + qf2_loss) / 2.0,
-            }
+            for i, (value, loss) in enumerate(zip(values.tolist(), losses.tolist(), strict=True), start=1):
+                self.losses |= {f"losses/qf{i}_values": value, f"losses/qf{i}_loss": loss}
+            self.losses["losses/qf_loss"] = losses.mean().item()
         if global_step % args.policy_frequency == 0:
             actor_loss = self.learn_actions(rows)
             if global_step % 100 == 0:
                 self.losses["losses/actor_loss"] = actor_loss.item()
 
     def descend_critics(self, rows: torch.Tensor, noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """One gradient step of both critics; returns their mean values and losses. torch.compile makes it one function."""
+        """One gradient step of the critics; returns their mean values and losses. torch.compile makes it one function."""
         args, batch = self.args, self.replay.columns(rows)
         with torch.no_grad():
             noise = (noise * args.policy_noise).clamp(-args.noise_clip, args.noise_clip)
             next_x = (self.target_actor(batch.next_obs).tanh() + noise).clamp(-1.0, 1.0)
             next_state = torch.cat([batch.next_obs, batch.next_center + batch.next_half_width * next_x], dim=1)
-            next_values = torch.min(*(critic(next_state) for critic in self.target_critics))
+            next_values = torch.stack([critic(next_state) for critic in self.target_critics]).amin(dim=0)
             targets = batch.reward + args.gamma * batch.not_terminated * next_values
         values = [critic(torch.cat([batch.obs, batch.action], dim=1)) for critic in self.critics]
         losses = torch.stack([(value - targets).square().mean() for value in values])

@@ -1,6 +1,7 @@
 """cleanrl_scripts/td3_camel.py: the update against a textbook TD3, the arms, resuming, bad input."""
 
 import copy
+import inspect
 import io
 import json
 import resource
@@ -220,6 +221,23 @@ def test_a_learner_is_all_in_its_checkpoint(td3_camel, tmp_path):
             td3.update(step)
     for name in ("actor", "target_actor", "critics", "target_critics"):
         assert equal(getattr(again, name), getattr(whole, name)), name
+
+
+def test_a_researcher_adds_a_third_critic(td3_camel):
+    """One number, and the smallest of three values counts."""
+    source = inspect.getsource(td3_camel.TD3).replace("for _ in range(2)", "for _ in range(3)")
+    exec(source, edited := dict(vars(td3_camel)))
+    args = td3_camel.Args(batch_size=4, buffer_size=64, compile="off")
+    td3 = edited["TD3"](args, 3, 2, np.random.default_rng(0), torch.device("cpu"))
+    td3.replay.add(td3_camel.Transition(np.ones(3), np.zeros(2), np.ones(3), *(np.zeros(2), np.ones(2)) * 2, 1.0, True))
+    with torch.no_grad():
+        for bias, critic in zip([0.0, 0.0, -100.0], td3.target_critics, strict=True):
+            critic[-1].bias += bias
+    td3.update(100)
+    assert {f"losses/qf{i}_{kind}" for i in (1, 2, 3) for kind in ("values", "loss")} < set(td3.losses)
+    losses = [td3.losses[f"losses/qf{i}_loss"] for i in (1, 2, 3)]
+    assert min(losses) > 90**2
+    assert td3.losses["losses/qf_loss"] == pytest.approx(sum(losses) / 3)
 
 
 # ------------------------------------------------------------------------------------------------ whole runs
