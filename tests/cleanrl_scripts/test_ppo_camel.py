@@ -252,11 +252,11 @@ def test_audition_and_clone_are_counted_in_the_steps(train, tmp_path):
     assert summary_of(run_dir)["global_step"] == 912
 
 
-@pytest.mark.parametrize("envs", ["1", "2"])
-def test_resuming_after_a_kill_repeats_the_run(train, tmp_path, monkeypatch, envs):
+@pytest.mark.parametrize(("envs", "compiled"), [("1", "off"), ("2", "off"), ("1", "on")])
+def test_resuming_after_a_kill_repeats_the_run(train, tmp_path, monkeypatch, envs, compiled):
     """A run that is stopped right after a checkpoint goes on as if it had not been, to the last bit."""
     arguments = ["--env-id", "llmwrappers-tests/Reach-v0", "--prior", prior(tmp_path, "home", "[-obs[0], -obs[1]]")]
-    arguments += ["--num-envs", envs, "--total-timesteps", "2000", "--checkpoint-every", "500"]
+    arguments += ["--num-envs", envs, "--compile", compiled, "--total-timesteps", "2000", "--checkpoint-every", "500"]
     whole = train(*arguments)
     save = ppo_camel.save_checkpoint
 

@@ -138,6 +138,30 @@ def test_the_update_is_td3(td3_camel, masked):
             torch.testing.assert_close(a, b, rtol=1e-4, atol=2e-6)
 
 
+def test_the_compiled_update_is_the_same(td3_camel):
+    """After 100 updates the parameters differ by 1e-5 at most, where they have moved by 1e-3 and more."""
+    learners = [new_learner(td3_camel, network_hidden=(32, 32), compile=wanted) for wanted in ("on", "off", "off")]
+    fast, plain, _ = learners
+    assert [learner.hardware.endswith("compiled") for learner in learners] == [True, False, False]
+    draws = np.random.default_rng(1)
+    for _ in range(64):
+        (obs, next_obs), (center, next_center) = draws.normal(size=(2, 3)), draws.uniform(-0.5, 0.5, (2, 2))
+        half, next_half = draws.uniform(0.1, 0.5, (2, 2))
+        row = (obs, center + half * draws.uniform(-1, 1, 2), next_obs, next_center, next_half, center, half, draws.normal(), 1)
+        for td3 in (fast, plain):
+            td3.replay.add(td3_camel.Transition(*row))
+    for step in range(1, 101):
+        fast.update(step)
+        plain.update(step)
+    assert fast.losses == pytest.approx(plain.losses, rel=1e-4)
+    for name in ("actor", "target_actor", "critics", "target_critics"):
+        networks = (getattr(td3, name).parameters() for td3 in learners)
+        differences = [((a - b).abs().max().item(), (b - c).abs().max().item()) for a, b, c in zip(*networks, strict=True)]
+        error, moved = (max(column) for column in zip(*differences, strict=True))
+        assert error < 1e-5
+        assert moved > 1e-3
+
+
 def test_a_run_is_td3(td3_camel, train):
     """From the first reset to the last update: the returns and the weights of a textbook's loop with the same draws."""
     seed, steps, warm_up, batch_size = 7, 400, 150, 32  # of QUICK
@@ -263,6 +287,15 @@ def test_resuming_after_a_kill_repeats_the_run(tmp_path):
         *QUICK, "--env-id", "Walker2d-v4", "--mask-fraction", "0.5", "--total-timesteps", "900", "--checkpoint-every", "400",
     ]  # fmt: skip
     kill_and_resume(SCRIPT, arguments, tmp_path, kill_when=("metrics.csv", "checkpoint.pt"))
+
+
+def test_a_compiled_run_is_resumed_to_the_last_bit(train, cut, td3_camel):
+    arguments = ["--env-id", "llmwrappers-tests/Reach-v0", "--prior", "none", "--learning-starts", "50", "--compile", "on"]
+    arguments += ["--network-hidden", "32", "32", "--total-timesteps", "250", "--checkpoint-every", "120"]
+    whole, run_dir = train(*arguments), cut(*arguments)
+    td3_camel.main(["--resume", str(run_dir)])
+    assert metrics_of(run_dir) == metrics_of(whole)
+    assert all(torch.equal(parameter, saved(run_dir)[name]) for name, parameter in saved(whole).items())
 
 
 @pytest.mark.slow
