@@ -117,7 +117,15 @@ class Args(RunArgs, Hyperparameters):  # in --help the first base comes last
 
 RANGES = {
     "at least 0": ("ent_coef", "vf_coef", "warmup_steps"),
-    "at least 1": ("num_envs", "num_steps", "num_minibatches", "update_epochs", "clone_steps", "clone_minibatches"),
+    "at least 1": (
+        "network_hidden",
+        "num_envs",
+        "num_steps",
+        "num_minibatches",
+        "update_epochs",
+        "clone_steps",
+        "clone_minibatches",
+    ),
     "finite and above 0": ("learning_rate", "clone_learning_rate", "clone_std", "poor_std", "clip_coef", "max_grad_norm"),
     "in [0, 1]": ("gamma", "gae_lambda", "clone_gamma"),
 }

@@ -120,7 +120,7 @@ class Args(RunArgs, Hyperparameters):  # in --help the first base comes last
 
 RANGES = {
     "at least 0": ("ent_coef", "vf_coef"),
-    "at least 1": ("num_envs", "num_steps", "num_minibatches", "update_epochs"),
+    "at least 1": ("network_hidden", "num_envs", "num_steps", "num_minibatches", "update_epochs"),
     "finite and above 0": ("learning_rate", "clip_coef", "max_grad_norm"),
     "finite and at least 0": ("alpha", "imitation_coef"),
     "in (0, 1]": ("imitation_fraction",),

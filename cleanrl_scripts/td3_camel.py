@@ -108,7 +108,7 @@ class Args(RunArgs, Hyperparameters):  # in --help the first base comes last
 
 RANGES = {
     "at least 0": ("learning_starts",),
-    "at least 1": ("buffer_size", "batch_size", "policy_frequency"),
+    "at least 1": ("network_hidden", "buffer_size", "batch_size", "policy_frequency"),
     "finite and above 0": ("learning_rate",),
     "finite and at least 0": ("policy_noise", "exploration_noise", "noise_clip"),
     "in [0, 1]": ("gamma", "tau", "mask_fraction"),

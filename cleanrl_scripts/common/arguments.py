@@ -97,9 +97,10 @@ def check_ranges(args: RunArgs, *ranges: Mapping[str, Iterable[str]]) -> None:
     """
     for words, names in ((words, names) for group in (RUN_RANGES, *ranges) for words, names in group.items()):
         for name in names:
-            value = getattr(args, name)
-            if value is not None and not CONDITIONS[words](value):
-                raise UserError(f"--{name.replace('_', '-')} must be {words}, got {value}")
+            given = getattr(args, name)
+            for value in given if isinstance(given, tuple) else (given,):
+                if value is not None and not CONDITIONS[words](value):
+                    raise UserError(f"--{name.replace('_', '-')} must be {words}, got {value}")
 
 
 AnyArgs = TypeVar("AnyArgs", bound=RunArgs)

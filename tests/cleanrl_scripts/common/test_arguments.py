@@ -38,6 +38,7 @@ SLIPS = [
     (PPO, [*PENDULUM, "--num-minibatches", "7"], "--num-minibatches 7 must divide num_envs * num_steps = 1 * 2048"),
     (PPO, [*PENDULUM, "--gamma", "1.5"], "--gamma must be in [0, 1], got 1.5"),
     (TD3, [*PENDULUM, "--radius", "0"], "--radius must be in (0, 2], got 0.0"),
+    *((script, [*PENDULUM, "--network-hidden", "8", "0"], "-hidden must be at least 1, got 0") for script in (PPO, TD3, ULTRA)),
     (PPO, [*PENDULUM, "--env-kwargs", "g=1.62"], "--env-kwargs must be a JSON object, such as "),
     (PPO, [*PENDULUM, "--env-kwargs", '{"gravity": 1.62}'], "unexpected keyword argument 'gravity'"),
     (PPO, [*PENDULUM, "--prior-input", "ram"], "prior_input"),
