@@ -103,7 +103,7 @@ class Args(RunArgs, Hyperparameters):  # in --help the first base comes last
     """steps between checkpoints, each at the end of an episode"""
     matmul: Literal["float32", "bfloat16"] = "float32"
     """precision of matrix products on a CPU. bfloat16 is faster on processors with matrix units for it; whether it lowers the
-    return was not measured"""
+    return is not known"""
 
 
 RANGES = {
