@@ -19,8 +19,8 @@ def compiled(update: Callable, args: RunArgs, device: torch.device, images: bool
     """Returns an update, compiled or not, and what it runs on, in words; both forms compute the same.
 
     ``--compile auto`` compiles it on a CPU, if there is a C++ compiler that works and torch can trace gradients, in runs that
-    are long enough, and not for images. Compiled code cannot choose by the value of a tensor. A plain number that changes during
-    the run is compiled anew for each value, and the ninth ends the run: make it a tensor, as ppo_ultra.py's imitation_coef is.
+    are long enough, and not for images. Compiled code cannot choose by the value of a tensor. A plain number that changes in a
+    run is compiled anew for each value, and the ninth ends the run: make it a tensor, as ppo_ultra.py's imitation_coef is.
     """
     threads = torch.get_num_threads()
     hardware = str(device) if device.type != "cpu" else f"cpu, {threads} thread{'s' * (threads > 1)}"
