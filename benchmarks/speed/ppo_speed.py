@@ -16,6 +16,7 @@ import importlib
 import importlib.util
 import os
 import statistics
+import time
 import traceback
 import warnings
 from dataclasses import dataclass
@@ -49,6 +50,23 @@ class Args:
 
 
 # ------------------------------------------------------------------------------------------------ in a worker process
+
+
+class RolloutGate(Gate):
+    """Also reports the seconds between the last step of a rollout and the first of the next: the learner learns in them."""
+
+    learning = left = 0.0
+
+    def step(self, action):
+        if self.count and self.count % ROLLOUT == 0:
+            self.learning += time.perf_counter() - self.left
+        observed = super().step(action)
+        self.left = time.perf_counter()
+        return observed
+
+    def report(self, seconds: float) -> tuple[float, float]:
+        learning, self.learning = self.learning, 0.0
+        return seconds, learning
 
 
 def train_camel(gated, name: str, env_id: str, runs_dir: str) -> None:
@@ -119,7 +137,7 @@ def work(connection: Connection, name: str, env_id: str, args: td3_speed.Args, r
     """The life of a worker; what goes wrong is sent to the parent as text."""
 
     def gated(env: gym.Env) -> Gate:
-        return Gate(env, connection, args.warmup)
+        return RolloutGate(env, connection, args.warmup)
 
     try:
         with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
@@ -140,16 +158,22 @@ def work(connection: Connection, name: str, env_id: str, args: td3_speed.Args, r
 # ------------------------------------------------------------------------------------------------ in the parent process
 
 
-def table_rows(steps: int, reports: dict[str, list[float]], peaks: dict[str, float]) -> list[list[str]]:
+def table_rows(steps: int, reports: dict[str, list[tuple[float, float]]], peaks: dict[str, float]) -> list[list[str]]:
     """The header, and one row a contestant."""
     baselines = [name for name in BASELINES if name in reports]
-    rows = [["contestant", "steps/s", *(f"times {name}" for name in baselines), "seconds a rollout", "peak MB"]]
-    for name, seconds in reports.items():
-        row = [name, spread([steps / second for second in seconds], 0)]
-        for baseline in baselines:
-            ratios = [other / own for other, own in zip(reports[baseline], seconds, strict=True)]
-            row.append("1" if name == baseline else spread(ratios, 2))
-        rows.append([*row, f"{statistics.median(seconds) * ROLLOUT / steps:.2f}", f"{peaks[name]:.0f}"])
+    columns = ["seconds a rollout", "of them learning", "learning, times before", "peak MB"]
+    rows = [["contestant", "steps/s", *(f"times {name}" for name in baselines), *columns]]
+    segments = {name: list(zip(*report, strict=True)) for name, report in reports.items()}
+
+    def times(baseline: str, name: str, part: int) -> str:
+        """How often the baseline's seconds hold those of the contestant; part 0 is the whole segment, 1 the learning."""
+        pairs = zip(segments[baseline][part], segments[name][part], strict=True)
+        return "1" if name == baseline else spread([other / own for other, own in pairs], 2)
+
+    for name, (seconds, learning) in segments.items():
+        row = [name, spread([steps / second for second in seconds], 0), *(times(baseline, name, 0) for baseline in baselines)]
+        row += [f"{statistics.median(part) * ROLLOUT / steps:.2f}" for part in (seconds, learning)]
+        rows.append([*row, "-" if name == "MuJoCo alone" else times("ppo_camel before", name, 1), f"{peaks[name]:.0f}"])
     return rows
 
 
