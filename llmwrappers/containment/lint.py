@@ -97,6 +97,8 @@ def _binds(statement: ast.stmt) -> Iterator[str]:
                 yield node.id
             elif isinstance(node, ast.FunctionDef | ast.ClassDef):
                 yield node.name
+            elif isinstance(node, ast.Import | ast.ImportFrom):
+                yield from (bound for _, bound in _imports(node))
 
 
 def _is_main_guard(statement: ast.stmt) -> bool:

@@ -283,7 +283,12 @@ def _rows(observations: ArrayLike) -> NDArray[np.float64]:
 
 
 def _finite(values: ArrayLike, name: str) -> NDArray[np.float64]:
-    array = np.array(values, dtype=np.float64)
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise type(error)(
+            f"{name} must be an array of numbers, got {values!r:.200}: {error}. gymnasium.spaces.flatten makes one of a Dict's"
+        ) from None
     if not np.isfinite(array).all():
         raise ValueError(
             f"{name} must be finite, got {array[~np.isfinite(array)][0]} in row {np.argwhere(~np.isfinite(array))[0][0]}"

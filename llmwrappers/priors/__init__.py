@@ -219,7 +219,7 @@ def _load_file(path: Path) -> PriorPolicy:
             "play it in policy(obs): trusted:my_policy.py",
         ) from None
     except PolicyRejected as rejected:
-        # Without a line there is no policy, which no trust changes.
+        # What has no line is of the whole file: there is no policy, or no lock, which says itself what trust does.
         trust = "" if rejected.line is None else f"; 'trusted:{path}' plays code of your own with your rights"
         raise PolicyRejected(rejected.line, f"{rejected.reason} (in {str(path)!r}{trust})") from None
 

@@ -24,6 +24,8 @@ P = "def policy(obs):\n    return "
         ("import os\nclass Policy:\n    def act(self, obs):\n        return os.getpid()", 1, "import of os"),
         (P.replace("return ", "import socket\n    return ") + "socket.AF_INET", 2, "import of socket"),
         ("from . import gains\n" + P + "gains", 1, "import of ."),
+        ("from my_controllers import policy", 1, "import of my_controllers"),
+        ("try:\n    from mine import Walker as Policy\nexcept ImportError:\n    pass", 2, "import of mine"),
     ],
 )
 def test_refused(source, line, reason):

@@ -74,6 +74,9 @@ def test_refused_code_names_the_file_and_the_line(tmp_path):
     with pytest.raises(PolicyRejected, match=r"line 1: import of os.*critical\.py"):
         load_guidance(path, Echo())
     assert load_guidance(f"trusted:{path}", Echo())(np.zeros(3))[0].tolist() == [0.25, 1.0]
+    path.write_text("x = 1\n")
+    with pytest.raises(PolicyRejected, match=r"there is no function critical\(obs\) \(in '.*critical\.py'\)$"):
+        load_guidance(path, Echo())
 
 
 @pytest.mark.parametrize("trusted", ["", "trusted:"])

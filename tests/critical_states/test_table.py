@@ -121,6 +121,7 @@ class TestTable:
             ({"observations": np.zeros((0, 2))}, "observations must hold at least one"),
             ({"observations": np.zeros(2)}, "observations must have shape"),
             ({"observations": [[np.nan, 0], [0, 0]]}, "observations must be finite, got nan in row 0"),
+            ({"observations": [[0, 0], [1]]}, r"observations must be an array of numbers, got \[\[0, 0\], \[1\]\]"),
             ({"actions": [[0.0]]}, r"actions .* 2 states, got shape \(1, 1\)"),
             ({"actions": [[0.0], [np.inf]]}, "actions must be finite, got inf in row 1"),
             ({"rewards": [0.0]}, "rewards"),
