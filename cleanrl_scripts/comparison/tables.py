@@ -99,7 +99,10 @@ def add_environment(report: Report, curves: Curves, threshold: float | None, hou
     has_baseline = baseline in curves.seeds
     if not has_baseline:
         report.notes.append(f"{env_id}: no finished run of {baseline}, the baseline: nothing is compared with it.")
-    limit = threshold if threshold is not None else float(curves.final(baseline).mean()) if has_baseline else None
+    limit = threshold
+    if limit is None and has_baseline:
+        began, ended = (float(returns.mean()) for returns in (curves.around(baseline, 0), curves.final(baseline)))
+        limit = ended if ended > began else None  # else there is nothing to reach
     guided = [metric for metric in GUIDED if metric in curves.returns]
     on_the_way = [step for step in MILESTONES if curves.steps[0] < step < 0.9 * curves.steps[-1]]
     header = ["arm", "seeds", *(f"at {step:,}" for step in on_the_way), "final return", "mean", "area under the curve"]
@@ -157,8 +160,8 @@ def explanation(report: Report) -> list[str]:
         "the true value in some 75 of 100 cases, not 95, over five seeds in some 90 (if returns are normally distributed).",
         "At a step: the evaluation nearest to it. Area under the curve: the mean of the whole curve. Steps to: the first "
         "evaluation by which half of the seeds have reached that return, and the time that so many steps took, evaluations "
-        f"included, where it is known. Minus {baseline}: the difference of the interquartile means over the seeds that both "
-        "have, resampled in pairs.",
+        f"included, where it is known (-: {baseline} ended no higher than it began). Minus {baseline}: the difference of the "
+        "interquartile means over the seeds that both have, resampled in pairs.",
         f"P(better than {baseline}): the share of all pairs of a run of the arm and one of {baseline} in which the arm's ends "
         "higher, for all environments their mean; seeds as before, within each environment. A share that "
         "resampling cannot change has no interval; more seeds can change it.",

@@ -229,6 +229,14 @@ def test_the_scores_of_a_run():
     assert steps_to_threshold(np.array([2000.0]), hours=1e-6) == "2,000, 7 s"
 
 
+def test_a_baseline_that_does_not_improve_is_no_return_to_reach():
+    curves = {("a", 1): {0: 0.0, 10: 0.0}, ("b", 1): {0: 0.0, 10: 5.0}}
+    _, header, rows = make_report(evaluations(curves)).tables[0]
+    assert [row[header.index("steps to -")] for row in rows] == ["-", "-"]
+    _, header, rows = make_report(evaluations(curves), threshold=5.0).tables[0]
+    assert [row[header.index("steps to 5.00")] for row in rows] == ["never (0 of 1 seeds)", "10"]
+
+
 def test_the_last_evaluation_counts_where_curves_end_at_different_steps():
     baseline = {0: 0.0, 100: 10.0, 200: 20.0, 300: 0.0}  # falls at the end
     curves = aligned({("a", 1): baseline, ("b", 1): {0: 0.0, 50: 1.0, 150: 30.0, 290: 40.0}})
