@@ -156,7 +156,7 @@ for prior in Hopper-v4/policy-5.py Walker2d-v4/policy-3.py Ant-v4/policy-2.py; d
       printf '\n\ndef policy(obs):\n    return -controller(obs)\n'; } > "benchmarks/comparisons/flipped-${prior%/*}.py"
 done
 compare paper-ablations --script td3_camel.py --env-ids "${mujoco[@]}" --total-timesteps 100000 --learning-starts 2500 \
-    --no-cuda --seeds 1-3 --arms td3 paper paper-random \
+    --compile on --no-cuda --seeds 1-3 --arms td3 paper paper-random \
     "fraction-0.1=--prior shipped --mask-fraction 0.1" "fraction-0.4=--prior shipped --mask-fraction 0.4" \
     "radius-0.1=--prior shipped --radius 0.1" "radius-0.6=--prior shipped --radius 0.6" \
     "episode=--prior shipped --gate episode" "constant=--prior benchmarks/bad_priors/forward.py" \
