@@ -230,11 +230,11 @@ def begin_as(
     agent = _Agent(model)
     learn = agent.cloning(env.action_space, std if found.beats_nothing else poor_std)
     clone = DAgger(teachers[found.teacher], agent, learn, model.gamma, clone_steps, 1e-3, found, rng)
-    for model.num_timesteps, episode, _ in clone.run():
+    for steps, episode, _ in clone.run():
+        model.num_timesteps = steps
         if model.verbose > 1:
-            print(f"cloning {found.teacher}: step {model.num_timesteps}, return {episode.episodic_return:.1f}")
-    updates = warmup_steps / (model.n_steps * model.n_envs)
-    model.lr_schedule = model.learning_rate = _WarmUp(model.lr_schedule, updates)  # save() keeps the latter alone
+            print(f"cloning {found.teacher}: step {steps}, return {episode.episodic_return:.1f}")
+    model.lr_schedule = model.learning_rate = _WarmUp(model.lr_schedule, warmup_steps / (model.n_steps * model.n_envs))
     return found
 
 
@@ -257,7 +257,7 @@ def _first_environment(model: OnPolicyAlgorithm) -> gym.Env:
 
 
 class _WarmUp:
-    """A learning rate that rises from 0 to the schedule's over so many updates, whichever ``learn`` they belong to."""
+    """A learning rate, which save() keeps: it rises from 0 to the schedule's over so many updates of whichever ``learn``."""
 
     def __init__(self, schedule: Callable[[float], float], updates: float):
         self.schedule, self.updates, self.done, self.last = schedule, updates, -1, 1.0

@@ -16,6 +16,12 @@ class PolicyRejected(ValueError):
     def __str__(self) -> str:
         return self.reason if self.line is None else f"line {self.line}: {self.reason}"
 
+    def in_file(self, path: object, is_trusted: bool = False) -> "PolicyRejected":
+        """Returns the same error with the file's name, and with the way out if it is a line that trust would play."""
+        # What has no line is of the whole file: there is no policy, or no lock, which says itself what trust does.
+        trust = "" if is_trusted or self.line is None else f"; 'trusted:{path}' plays code of your own with your rights"
+        return PolicyRejected(self.line, f"{self.reason} (in {str(path)!r}{trust})")
+
 
 class PolicyFault(RuntimeError):
     """Reports what a policy did wrong in one call.

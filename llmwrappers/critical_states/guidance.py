@@ -86,8 +86,7 @@ def _load(source: Any, env: gym.Env) -> Any:
         except UnicodeDecodeError as error:
             raise PolicyRejected(None, f"{str(path)!r} is not text in UTF-8: {error}") from None
         except PolicyRejected as rejected:
-            trust = "" if is_trusted or rejected.line is None else f"; 'trusted:{path}' plays code of your own with your rights"
-            raise PolicyRejected(rejected.line, f"{rejected.reason} (in {str(path)!r}{trust})") from None
+            raise rejected.in_file(path, is_trusted) from None
     shipped = ", ".join(shipped_tables()) or "none"
     raise ValueError(
         f"critical_states must be a shipped table ({shipped}), a .json or .py file, trusted:FILE.py, or a folder with "

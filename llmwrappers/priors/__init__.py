@@ -219,13 +219,11 @@ def _load_file(path: Path) -> PriorPolicy:
             "play it in policy(obs): trusted:my_policy.py",
         ) from None
     except PolicyRejected as rejected:
-        # What has no line is of the whole file: there is no policy, or no lock, which says itself what trust does.
-        trust = "" if rejected.line is None else f"; 'trusted:{path}' plays code of your own with your rights"
-        raise PolicyRejected(rejected.line, f"{rejected.reason} (in {str(path)!r}{trust})") from None
+        raise rejected.in_file(path) from None
 
 
 def _load_trusted(path: Path) -> PriorPolicy:
     try:
         return Program(path.read_bytes(), str(path))
     except PolicyRejected as rejected:
-        raise PolicyRejected(rejected.line, f"{rejected.reason} (in {str(path)!r})") from rejected
+        raise rejected.in_file(path, is_trusted=True) from rejected
