@@ -17,7 +17,7 @@ class Adam:
     ``m <- b1 m + (1 - b1) g``, ``v <- b2 v + (1 - b2) g^2``, ``p <- p - lr m / (1 - b1^t) / (sqrt(v / (1 - b2^t)) + eps)``
 
     ``learning_rate`` is a tensor, so that compiled code reads it anew. torch.optim.Adam takes longer to get to its kernel than
-    the kernel takes on small networks.
+    the kernel takes on small networks. Parameters that require no gradient (frozen layers) stay as they are.
 
     Example:
         >>> parameter = nn.Parameter(torch.tensor([1.0]))
@@ -28,7 +28,7 @@ class Adam:
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter], learning_rate: float = 0.0, eps: float = 1e-8):
-        self.parameters, self.eps = list(parameters), eps
+        self.parameters, self.eps = [p for p in parameters if p.requires_grad], eps
         self.means, self.squares = ([torch.zeros_like(p) for p in self.parameters] for _ in range(2))
         device = self.parameters[0].device
         self.count, self.learning_rate = torch.zeros((), device=device), torch.tensor(learning_rate, device=device)

@@ -43,10 +43,11 @@ def initialize_uniform(network: nn.Module, rng: np.random.Generator) -> None:
 @torch.no_grad()
 def initialize_orthogonal(network: nn.Module, rng: np.random.Generator, gain: float) -> None:
     """Draws orthogonal weights, of gain sqrt(2) in hidden layers and of its own in the last; zero biases."""
-    *hidden, last = [layer for layer in network.modules() if isinstance(layer, nn.Linear)]
+    *hidden, last = [layer for layer in network.modules() if isinstance(layer, nn.Linear | nn.Conv2d)]
     for layer in (*hidden, last):
-        weight = orthogonal(rng, layer.in_features, layer.out_features).T
-        layer.weight.copy_(torch.from_numpy((gain if layer is last else math.sqrt(2)) * weight))
+        weight = orthogonal(rng, layer.weight[0].numel(), len(layer.weight)).T
+        weight = torch.from_numpy((gain if layer is last else math.sqrt(2)) * weight)
+        layer.weight.copy_(weight.view_as(layer.weight))
         if layer.bias is not None:
             layer.bias.zero_()
 
@@ -107,20 +108,13 @@ class ConvNet(nn.Module):
 
     def __init__(self, channels: int, outputs: int, rng: np.random.Generator):
         super().__init__()
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(int(rng.integers(2**31)))
-            self.body = nn.Sequential(
-                nn.Conv2d(channels, 16, 8, stride=4), nn.ReLU(), nn.Conv2d(16, 32, 4, stride=2), nn.ReLU(), nn.Flatten(),
-                nn.Linear(32 * 8 * 8, 256), nn.ReLU(), nn.Linear(256, outputs),
-            )  # fmt: skip
-            for layer in self.body:
-                if isinstance(layer, nn.Conv2d | nn.Linear):
-                    nn.init.orthogonal_(layer.weight, math.sqrt(2))
-                    nn.init.zeros_(layer.bias)  # pyright: ignore[reportArgumentType]
-            # The first policy is near uniform, and values have the usual size.
-            last: nn.Linear = self.body[-1]  # pyright: ignore[reportAssignmentType]
-            nn.init.orthogonal_(last.weight[:-1], 0.01)  # pyright: ignore[reportArgumentType]
-            nn.init.orthogonal_(last.weight[-1:], 1.0)  # pyright: ignore[reportArgumentType]
+        self.body = nn.Sequential(
+            nn.Conv2d(channels, 16, 8, stride=4), nn.ReLU(), nn.Conv2d(16, 32, 4, stride=2), nn.ReLU(), nn.Flatten(),
+            nn.Linear(32 * 8 * 8, 256), nn.ReLU(), nn.Linear(256, outputs),
+        )  # fmt: skip
+        initialize_orthogonal(self.body, rng, gain=1.0)
+        with torch.no_grad():  # the first policy is near uniform, and values have the usual size
+            self.body[-1].weight[:-1] *= 0.01  # pyright: ignore[reportIndexIssue]
 
     def forward(self, images: Tensor) -> Tensor:
         return self.body(images.float().div_(255.0))

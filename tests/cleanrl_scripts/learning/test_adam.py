@@ -59,6 +59,14 @@ def test_a_parameter_that_the_loss_leaves_out_stays():
     assert unused.tolist() == [1, 1]
 
 
+def test_a_frozen_layer_stays():
+    network = mlp([3, 4, 1])
+    network[0].requires_grad_(False)
+    before = [parameter.detach().clone() for parameter in network.parameters()]
+    Adam(network.parameters(), 0.1).step(network(torch.ones(5, 3)).square().mean())
+    assert [torch.equal(old, new) for old, new in zip(before, network.parameters(), strict=True)] == [True, True, False, False]
+
+
 def test_what_is_saved_goes_on():
     network = mlp([7, 3])
     optimizer, inputs = Adam(network.parameters(), 1e-2), torch.randn(9, 7)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from cleanrl_scripts.learning.networks import in_numpy, initialize_orthogonal, initialize_uniform, mlp
+from cleanrl_scripts.learning.networks import ConvNet, in_numpy, initialize_orthogonal, initialize_uniform, mlp
 
 
 def test_a_network_begins_as_linear_layers_do():
@@ -28,6 +28,18 @@ def test_orthogonal_weights(sizes):
         weight = layer.weight.detach() if layer.out_features <= layer.in_features else layer.weight.detach().T
         torch.testing.assert_close(weight @ weight.T, gain**2 * torch.eye(len(weight)), atol=1e-5, rtol=1e-4)
         assert not layer.bias.any()
+
+
+def test_a_network_of_images_begins_orthogonal():
+    """Convolutions, too. The policy, all outputs but the last, begins near uniform."""
+    body = ConvNet(4, 7, np.random.default_rng(0)).body
+    gains = [
+        torch.linalg.svdvals(layer.weight.detach().flatten(1)) for layer in body if isinstance(layer, nn.Conv2d | nn.Linear)
+    ]
+    for gain in gains[:-1]:
+        torch.testing.assert_close(gain, torch.full_like(gain, math.sqrt(2)))
+    torch.testing.assert_close(gains[-1], torch.tensor([1.0] + 6 * [0.01]))
+    assert body[-1].weight[-1].norm().item() == pytest.approx(1.0)
 
 
 NETWORKS = {
