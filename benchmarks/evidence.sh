@@ -32,7 +32,7 @@ function_alone() { # FOLDER EPISODES ENVIRONMENTS: an LLM's code for critical st
 
 mujoco=(Hopper-v4 Walker2d-v4 Ant-v4)
 paper=(--script td3_camel.py --env-ids "${mujoco[@]}" --total-timesteps 300000 --learning-starts 7500 --no-cuda
-    --expert-models "benchmarks/experts/{env_id}.pt")
+    --expert-models "benchmarks/experts/{env_id}.npz")
 # ULTRA as published: a table, its rewards as they are, no imitation.
 ultra=(--script ppo_ultra.py --total-timesteps 500000 --no-cuda --guidance table --shaping paper --imitation-coef 0)
 

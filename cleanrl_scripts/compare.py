@@ -40,7 +40,7 @@ class Args:
     arms: tuple[str, ...] = ("none", "auto")
     """the arms, the baseline first. ppo_camel.py: none, llm, auto, random, bad; td3_camel.py: td3, paper, paper-random,
     paper-expert (the best run of `td3`); other scripts: the values of --arm. Your own arm is a name with flags:
-    "wide=--prior shipped --radius 0.6"; {env_id} stands for the environment's id, {expert_model} for the expert's model"""
+    "wide=--prior shipped --radius 0.6"; {env_id} stands for the environment's id, {expert_model} for the expert's agent.npz"""
     seeds: str = "1-3"
     """seeds: 1-8, or 1,3,5, or 4"""
     total_timesteps: int = 1000000
@@ -48,7 +48,7 @@ class Args:
     script: str = "ppo_camel.py"
     """a script of this folder, or the path of one that writes the same run folder; it gets all arguments not listed here"""
     expert_models: str | None = None
-    """path of the experts' model.pt, such as experts/{env_id}.pt, instead of the best run of `td3`"""
+    """path of the experts' agent.npz, such as experts/{env_id}.npz, instead of the best run of `td3`"""
     output: str | None = None
     """the folder of the comparison (default: comparisons/SCRIPT-ENVIRONMENTS)"""
     jobs: int | None = None

@@ -112,7 +112,7 @@ class Args(RunArgs, Hyperparameters):  # in --help the first base comes last
     """the name of this experiment"""
     prior: str = "auto"
     """auto: an audition of all candidates shipped for env_id | auto:FOLDER: of those in a folder | shipped (its default) |
-    none | random | a shipped prior's name | FILE.py | trusted:FILE.py | FOLDER | expert:MODEL.pt, or a PPO script's agent.pt"""
+    none | random | a shipped prior's name | FILE.py | trusted:FILE.py | FOLDER | expert:RUN_DIR"""
 
 
 RANGES = {

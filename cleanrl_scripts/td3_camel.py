@@ -393,8 +393,7 @@ def train(args: Args, env: gym.Env, eval_env: gym.Env, space: Box, run_dir: Path
 
         if args.save_model:
             networks = {"actor": td3.actor.cpu().state_dict(), "critics": td3.critics.cpu().state_dict()}
-            sizes = [flatdim(env.observation_space), *args.network_hidden, action_dim]
-            save_torch(run_dir / "model.pt", {"env_id": args.env_id, "actor_sizes": sizes, **networks})
+            save_torch(run_dir / "model.pt", {"env_id": args.env_id, **networks})
             save_agent_file(run_dir, args, "tanh", layers_of(td3.actor), space, {})
         logger.write_summary(global_step, evaluated)
 

@@ -19,7 +19,7 @@ from llmwrappers.making import env_kwargs_of, make, make_rendering
 
 Layer = tuple[str, Sequence[NDArray], dict[str, Any]]
 """A layer: its name in torch.nn, its parameters, its options."""
-FILE = "agent.npz"
+AGENT_FILE = "agent.npz"
 
 
 def numpy_layer(kind: str, parameters: Sequence[NDArray], options: dict[str, Any]) -> Callable[[NDArray], NDArray]:
@@ -87,7 +87,11 @@ class Agent:
         self._size = next(arrays[f"{i}.0"].shape[-1] for i, (_, size, _) in enumerate(facts["layers"]) if size)  # of the input
 
     def __call__(self, observation: Any) -> Any:
-        """Returns the native action at a raw observation."""
+        """Returns the native action at a raw observation.
+
+        Raises:
+            ValueError: the observation has another size than those of its training
+        """
         x, arrays = self._vector(observation)[None], self._arrays
         if "mean" in arrays:
             z = (x - arrays["mean"]) * arrays["inverse_std"]
@@ -120,6 +124,8 @@ class Agent:
                 env.close()
             observation = flatten(self._space, observation)
         observation = np.ravel(observation)
+        if observation.size != self._size:
+            raise ValueError(f"the agent of {self.env_id} reads {self._size} numbers, the observation has {observation.size}")
         return observation if "mean" in self._arrays else observation.astype(np.float32)
 
 
@@ -146,11 +152,11 @@ def load_agent(path: str | Path) -> Agent:
         (Agent('Pendulum-v1', trained by td3_camel), [0.0])
     """
     path = Path(path)
-    path = path / FILE if path.is_dir() else path
+    path = path / AGENT_FILE if path.is_dir() else path
     if not path.is_file():
         raise FileNotFoundError(
-            f"no agent at {path}: a finished run leaves {FILE} in its folder, unless it had --no-save-model or a layer without "
-            "a form in NumPy (llmwrappers/agent.py)"
+            f"no agent at {path}: a finished run leaves {AGENT_FILE} in its folder, unless it had --no-save-model or a layer "
+            "without a form in NumPy (llmwrappers/agent.py)"
         )
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:  # NumPy leaves a broken one open
@@ -180,4 +186,4 @@ def save_agent(
     saved["facts"] = np.array(json.dumps({**facts, "start": start, "layers": kinds}))
     buffer = io.BytesIO()
     np.savez(buffer, **saved)  # pyright: ignore[reportArgumentType]
-    write_atomically(folder / FILE, buffer.getbuffer())
+    write_atomically(folder / AGENT_FILE, buffer.getbuffer())

@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from cleanrl_scripts.common.arguments import RunArgs
 from cleanrl_scripts.common.run_folder import how_to_resume
-from llmwrappers.agent import FILE
+from llmwrappers.agent import AGENT_FILE
 from llmwrappers.errors import UserError
 from llmwrappers.files import write_atomically
 
@@ -126,7 +126,7 @@ class Logger:
             self.bar.update(self.total - self.bar.n)
             self.bar.close()
             print(f"finished in {self.run_dir}")
-            if (self.run_dir / FILE).exists():
+            if (self.run_dir / AGENT_FILE).exists():
                 print(f"see it play: llmwrappers watch --run {shlex.quote(str(self.run_dir))}")
                 print(f'take it home: agent = llmwrappers.load_agent("{self.run_dir}"); action = agent(observation)')
 

@@ -72,7 +72,7 @@ class Run:
     folder: Path
     script: Path
     flags: tuple[str, ...]
-    expert: Path | None = None  # this run waits for the model of the best run of EXPERT, which goes here
+    expert: Path | None = None  # this run waits for the agent of the best run of EXPERT, which goes here
 
     @property
     def name(self) -> str:
@@ -190,7 +190,7 @@ def plan(asked: dict, output: Path) -> list[Run]:
     script, runs = find_script(asked["script"]), []
     for seed, env_id, (arm, arm_flags) in itertools.product(asked["seeds"], asked["env_ids"], arms.items()):
         folder = folder_name(env_id)
-        model = output.absolute() / "experts" / f"{folder}.pt"
+        model = output.absolute() / "experts" / f"{folder}.npz"
         if expert_models is not None:
             model = Path(expert_models.replace("{env_id}", env_id)).absolute()
         needs_expert = any("{expert_model}" in flag for flag in arm_flags)

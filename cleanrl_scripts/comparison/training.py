@@ -12,6 +12,7 @@ from pathlib import Path
 
 from cleanrl_scripts.comparison.pools import LocalPool, RayPool, cores
 from cleanrl_scripts.comparison.runs import EXPERT, Run
+from llmwrappers.agent import AGENT_FILE
 from llmwrappers.errors import UserError
 from llmwrappers.files import write_atomically
 
@@ -107,15 +108,15 @@ def final_return(run_dir: Path) -> float:
 
 
 def choose_expert(run: Run, model: Path) -> str:
-    """Saves the model of the environment's best run of EXPERT; returns why it cannot, if so."""
+    """Saves the agent of the environment's best run of EXPERT; returns why it cannot, if so."""
     if model.exists():
         return ""
     finished = sorted(path.parent for path in (run.folder.parents[1] / EXPERT).glob("*/*/summary.json"))
-    kept = [folder for folder in finished if (folder / "model.pt").exists() and math.isfinite(final_return(folder))]
+    kept = [folder for folder in finished if (folder / AGENT_FILE).exists() and math.isfinite(final_return(folder))]
     if not kept:
-        return f"there is no finished run of `{EXPERT}` with a model.pt, which the expert would be; give --expert-models"
+        return f"there is no finished run of `{EXPERT}` with an {AGENT_FILE}, which the expert would be; give --expert-models"
     model.parent.mkdir(exist_ok=True)
-    write_atomically(model, (max(kept, key=final_return) / "model.pt").read_bytes())
+    write_atomically(model, (max(kept, key=final_return) / AGENT_FILE).read_bytes())
     return ""
 
 

@@ -4,19 +4,15 @@ import hashlib
 import itertools
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import gymnasium as gym
 import numpy as np
-import torch
 from gymnasium.spaces import Discrete
-from gymnasium.spaces.utils import flatdim, flatten
-from torch import nn
+from gymnasium.spaces.utils import flatten
 
 from cleanrl_scripts.common.arguments import CommonArgs
-from cleanrl_scripts.learning.actor_critic import ActorCritic
-from cleanrl_scripts.learning.networks import in_numpy, mlp
-from llmwrappers import PriorPolicy, load_prior, to_native
+from llmwrappers import PriorPolicy, load_agent, load_prior
 from llmwrappers.errors import UserError
 from llmwrappers.priors import NoPrior, load_candidates, shipped_priors
 from llmwrappers.priors.measurement import play
@@ -40,8 +36,8 @@ class PriorSource:
         """Reads KIND or KIND:PATH; whatever is neither is the name or the path of code.
 
         Example:
-            >>> PriorSource.parse("expert:td3/model.pt"), PriorSource.parse("my_package:mine/Env-v0")  # doctest: +ELLIPSIS
-            (PriorSource(kind='expert', path='td3/model.pt'), PriorSource(kind='code', path='my_package:mine/Env-v0'))
+            >>> PriorSource.parse("expert:runs/td3"), PriorSource.parse("my_package:mine/Env-v0")  # doctest: +ELLIPSIS
+            (PriorSource(kind='expert', path='runs/td3'), PriorSource(kind='code', path='my_package:mine/Env-v0'))
         """
         kind, colon, path = prior.partition(":")
         if prior in ("none", "random", "expert", "auto"):
@@ -63,7 +59,7 @@ class PriorSource:
 class PriorArgs(CommonArgs):
     # The prior
     prior: str = "shipped"
-    """shipped (env_id's) | none | random | a shipped prior's name | FILE.py | trusted:FILE.py | FOLDER | expert:MODEL.pt"""
+    """shipped (env_id's) | none | random | a shipped prior's name | FILE.py | trusted:FILE.py | FOLDER | expert:RUN_DIR"""
     candidate: int | None = None
     """which of a shipped prior's candidates (if not given: its default)"""
     prior_of_another_env: bool = False
@@ -122,14 +118,13 @@ def load_priors(args: PriorArgs, env: gym.Env) -> dict[str, PriorPolicy]:
             return {}
         if source.kind == "random":
             return {"random": random_prior(observations, space, args.seed)}
-        if source.kind == "expert":
-            return {"expert": expert_prior(source.path, args.env_id, observations, space)}
         require_prior_input(env, args.prior_input)
         written_for = (env, args.prior_of_another_env, args.prior_input)
         if source.kind == "auto":
             return load_candidates(source.path or args.env_id, *written_for)
         name = source.name if args.candidate is None else f"policy-{args.candidate}"
-        policy = load_prior(args.prior, args.candidate, *written_for)
+        is_expert = source.kind == "expert"
+        policy = expert_prior(source.path, args.env_id) if is_expert else load_prior(args.prior, args.candidate, *written_for)
         first_steps = itertools.islice(play(env, policy, args.seed, args.prior_input), FIRST_STEPS)
         require_no_fault(args, {name: next((step.fault for step in first_steps if step.fault), "")})
         return {name: policy}
@@ -153,7 +148,8 @@ def prior_files(args: PriorArgs) -> dict[str, str]:
     if not args.prior_source.path:
         return {}
     path = Path(args.prior_source.path)
-    files = [path] if path.is_file() else sorted([*path.glob("*.py"), *path.glob("provenance.json")])  # which has the default
+    names = "*.py", "provenance.json", "agent.npz"  # policies, which of them is the default, an expert
+    files = [path] if path.is_file() else sorted(file for name in names for file in path.glob(name))
     return {"prior": hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()} if files else {}
 
 
@@ -170,44 +166,13 @@ def random_prior(observation_space: gym.Space, action_space: gym.Space, seed: in
     return policy
 
 
-def expert_prior(path: str, env_id: str, observation_space: gym.Space, action_space: gym.Space) -> PriorPolicy:
-    """CAMEL's expert mask: the final agent of a run on the same environment, in any version of it.
-
-    The agent is the model.pt of td3_camel.py, or the agent.pt of a PPO script.
-    """
+def expert_prior(path: str, env_id: str) -> PriorPolicy:
+    """CAMEL's expert mask: the final agent of a run of these scripts on the same environment, in any version of it."""
     try:
-        saved = torch.load(path, map_location="cpu", weights_only=True)
-        trained_on = saved["env_id"]
-        from_saved = _from_agent if "agent" in saved else _from_actor
-        sizes, expert = from_saved(saved, gym.spaces.flatten_space(observation_space), action_space)
-    except Exception as error:
-        raise UserError(f"--prior expert:{path} is no model.pt or agent.pt of these scripts: {error}") from None
-    if family(trained_on) != family(env_id):
-        raise UserError(f"--prior expert:{path}: its env_id is {trained_on}, --env-id is {env_id}")
-    needed = flatdim(observation_space), flatdim(action_space)
-    if (sizes[0], sizes[-1]) != needed:
-        raise UserError(
-            f"--prior expert:{path} maps {sizes[0]} numbers to {sizes[-1]}; the environment needs {needed[0]} to {needed[1]}"
-        )
-    return lambda observation: expert(np.asarray(flatten(observation_space, observation)))
-
-
-def _from_agent(saved: dict, observation_space: gym.Space, action_space: gym.Space) -> tuple[list[int], PriorPolicy]:
-    sizes = saved["agent"]["sizes"]
-    agent = ActorCritic(observation_space, action_space, np.random.default_rng(), torch.device("cpu"), sizes[1:-1])
-    if (sizes[0], sizes[-1]) == (agent.sizes[0], agent.sizes[-1]):  # else the caller refuses it with both numbers
-        agent.load_state_dict(saved["agent"])
+        agent = load_agent(path)
+    except (OSError, ValueError) as error:
+        raise UserError(f"--prior expert:{path}: {error}") from None
+    if family(agent.env_id) != family(env_id):
+        raise UserError(f"--prior expert:{path}: its env_id is {agent.env_id}, --env-id is {env_id}")
     # On a Discrete space a prior answers with the set of the actions that it allows.
-    return sizes, lambda observation: agent.act(observation) if agent.policy.shape else {int(agent.act(observation))}
-
-
-def _from_actor(saved: dict, observation_space: gym.Space, action_space: Any) -> tuple[list[int], PriorPolicy]:
-    network = mlp(saved["actor_sizes"], nn.ReLU)
-    network.load_state_dict(saved["actor"])
-    actor = in_numpy(network)
-
-    def expert(observation: np.ndarray) -> np.ndarray:
-        x = np.tanh(actor(observation.astype(np.float32)[None])[0])
-        return to_native(x.reshape(action_space.shape), action_space.low, action_space.high)
-
-    return saved["actor_sizes"], expert
+    return lambda observation: {action} if isinstance(action := agent(observation), int) else action

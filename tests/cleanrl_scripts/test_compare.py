@@ -161,7 +161,7 @@ def test_one_command_trains_all_arms_and_a_second_starts_nothing(tmp_path):
     assert len(summaries) == 6
     assert all(summary["global_step"] == 300 for summary in summaries.values())
     best = max((p for p in summaries if p.parts[-4] == "td3"), key=lambda path: summaries[path]["eval/episodic_return"])
-    assert (output / "experts" / "Pendulum-v1.pt").read_bytes() == (best.parent / "model.pt").read_bytes()
+    assert (output / "experts" / "Pendulum-v1.npz").read_bytes() == (best.parent / "agent.npz").read_bytes()
     assert printed.index("finished: Pendulum-v1 td3 seed 2") < printed.index("finished: Pendulum-v1 paper-expert seed 1")
     rows = [line.split(" | ")[0] for line in (output / "table.md").read_text().splitlines() if line.startswith("| ")]
     assert rows == ["| arm", "| ---", *(f"| {arm}" for arm in arms)]
@@ -464,10 +464,10 @@ TD3 = ["--env-ids", "A", "--script", "td3_camel.py"]
         (["--env-ids", "A", "--arms", "b=--prior none --env-id B"], "--env-id B: compare.py sets it for every run"),
         (["--env-ids", "A", "--arms", "b=--prior none --seed 7"], "--seed 7: compare.py sets it for every run"),
         (["--env-ids", "A", "--arms", "b=--total-timesteps 9"], "--total-timesteps 9: compare.py sets it for every run"),
-        ([*TD3, "--arms", "td3", "b=--prior expert:{expert_model}", "--expert-models", "{e}.pt"], "{e}.pt"),
+        ([*TD3, "--arms", "td3", "b=--prior expert:{expert_model}", "--expert-models", "{e}.npz"], "{e}.npz"),
         (["--env-ids", "A", "--arms", "wide=0.6"], "name and flags"),
         ([*TD3, "--arms", "paper-expert"], "--arms paper-expert needs `td3` among the arms"),
-        ([*TD3, "--arms", "paper-expert", "--expert-models", "no/{env_id}.pt"], "no/A.pt"),
+        ([*TD3, "--arms", "paper-expert", "--expert-models", "no/{env_id}.npz"], "no/A.npz"),
         (["--env-ids", "A", "--seed", "3"], "--seed 3: compare.py sets it for every run; give --seeds"),
         (["--env-ids", "A", "--resume", "runs/x"], "the same command continues"),
         (["--env-ids", "A", "--prior", "x.py"], "--prior x.py: the arm none sets it, too"),

@@ -159,7 +159,7 @@ def test_no_prior_is_ppo_from_the_first_step(train):
 
 def test_the_final_agent_is_an_expert_for_the_next(train):
     first = train("--env-id", ONE_STEP, "--prior", "none", "--total-timesteps", "12800")
-    run_dir = train("--env-id", ONE_STEP, "--prior", f"expert:{first / 'agent.pt'}", "--total-timesteps", "1000")
+    run_dir = train("--env-id", ONE_STEP, "--prior", f"expert:{first}", "--total-timesteps", "1000")
     assert verdict_of(run_dir).startswith("Teacher: expert.")
 
 

@@ -24,7 +24,7 @@ from cleanrl_scripts.learning import priors_of_arms
 from llmwrappers.errors import UserError
 
 SCRIPT = ROOT / "cleanrl_scripts" / "td3_camel.py"
-WALKER = ROOT / "benchmarks" / "experts" / "Walker2d-v4.pt"
+WALKER = ROOT / "benchmarks" / "experts" / "Walker2d-v4.npz"
 QUICK = ["--learning-starts", "150", "--batch-size", "32", "--eval-every", "200", "--eval-episodes", "1", "--no-cuda"]
 
 
@@ -362,7 +362,7 @@ def test_every_prior_trains_in_a_mask_around_it(train, td3_camel, tmp_path):
     plain = train("--env-id", "llmwrappers-tests/OneStep-v0", "--prior", "none", "--total-timesteps", "300")
     own = tmp_path / "mine.py"
     own.write_text("def policy(obs):\n    return [0.1]\n")
-    for prior in ("random", str(own), f"expert:{plain / 'model.pt'}"):
+    for prior in ("random", str(own), f"expert:{plain}"):
         run_dir = train("--env-id", "llmwrappers-tests/OneStep-v0", "--prior", prior, "--total-timesteps", "300")
         args = td3_camel.Args(prior=prior, env_id="llmwrappers-tests/OneStep-v0")
         (policy,) = priors_of_arms.load_priors(args, env).values()
@@ -374,7 +374,7 @@ def test_every_prior_trains_in_a_mask_around_it(train, td3_camel, tmp_path):
 
 @pytest.mark.parametrize("env_id", ["Hopper-v4", "Walker2d-v4", "Ant-v4"])
 def test_the_experts_of_the_evidence_are_agents_of_their_environments(td3_camel, env_id):
-    args = td3_camel.Args(env_id=env_id, prior=f"expert:{ROOT}/benchmarks/experts/{env_id}.pt")
+    args = td3_camel.Args(env_id=env_id, prior=f"expert:{ROOT}/benchmarks/experts/{env_id}.npz")
     env, space = td3_camel.make_masked_env(args)
     returns = []
     for mask_epsilon in (1.0, 0.0):  # with the mask what the expert does, without it nothing
@@ -443,7 +443,7 @@ def test_a_warm_up_that_leaves_the_mask_nothing_to_do_is_noted(train, capsys, to
         ({"prior": "Ant-v4"}, "paper"),
         ({"prior": "Pendulum-v1", "env_id": "Pendulum-v1", "candidate": 3}, "paper"),
         ({"prior": "random"}, "paper-random"),
-        ({"prior": "expert:a/model.pt"}, "paper-expert"),
+        ({"prior": "expert:a"}, "paper-expert"),
         ({"prior": "trusted:a/mine.py"}, "paper-mine"),
         ({"prior": "none.py"}, "paper-none"),
         ({"prior": "policies/Hopper-v4"}, "paper-Hopper-v4"),
@@ -644,7 +644,7 @@ def fails(*arguments: str, code: int | None = None, **options) -> str:
         (["--prior", "empty.py"], "policy"),
         (["--prior", "Ant-v4"], "written for Ant-v4, Ant-v5, not for Hopper-v4; "),
         (["--prior", "good.py"], "good failed (ValueError: the prior returned shape (1,), the action space has (3,)). Mend it"),
-        (["--prior", "expert:empty.py"], "is no model.pt or agent.pt of these scripts"),
+        (["--prior", "expert:empty.py"], "empty.py is no agent of these scripts"),
         (
             ["--env-id", "HalfCheetah-v4", "--prior", f"expert:{WALKER}"],
             "its env_id is Walker2d-v4, --env-id is HalfCheetah-v4",

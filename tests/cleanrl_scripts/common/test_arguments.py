@@ -31,7 +31,7 @@ SLIPS = [
     (PPO, [*PENDULUM, "--prior", "shipped", "--candidate", "9"], "candidate must be one of [1, 2, 3, 4, 5]"),
     (PPO, [*PENDULUM, "--prior", "none", "--candidate", "2"], "--candidate 2 needs a shipped prior, got --prior none"),
     (TD3, [*PENDULUM, "--prior", "auto"], "only ppo_camel.py chooses among candidates; give one with --candidate or a file"),
-    (PPO, [*PENDULUM, "--prior", "expert:nothing.pt"], "--prior expert:nothing.pt is no model.pt or agent.pt of these scripts"),
+    (PPO, [*PENDULUM, "--prior", "expert:nothing"], "--prior expert:nothing: no agent at nothing: a finished run leaves"),
     (PPO, [*PENDULUM, "--total-timesteps", "1e3"], "--total-timesteps 1000 must be at least one rollout"),
     (PPO, [*PENDULUM, "--total-timesteps", "-5"], "--total-timesteps must be at least 1, got -5"),
     (TD3, [*PENDULUM, "--max-episode-steps", "0"], "--max-episode-steps must be at least 1, got 0"),

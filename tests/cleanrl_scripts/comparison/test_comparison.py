@@ -49,9 +49,9 @@ def test_many_arms_look_different():
 
 def test_the_expert_models_may_be_given(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "A-v0.pt").touch()
-    _, expert = plan(asked(["A-v0"], ["td3", "paper-expert"], "{env_id}.pt"), tmp_path / "out")
-    assert by_name(expert.flags)["--prior"] == f"expert:{tmp_path / 'A-v0.pt'}"
+    (tmp_path / "A-v0.npz").touch()
+    _, expert = plan(asked(["A-v0"], ["td3", "paper-expert"], "{env_id}.npz"), tmp_path / "out")
+    assert by_name(expert.flags)["--prior"] == f"expert:{tmp_path / 'A-v0.npz'}"
     assert expert.expert is None
 
 
@@ -61,8 +61,8 @@ def test_the_expert_is_the_best_run_that_kept_its_model(tmp_path):
         folder.mkdir(parents=True)
         (folder / "summary.json").write_text(json.dumps({"eval/episodic_return": value}))
         if has_model:
-            (folder / "model.pt").write_text(f"of seed {seed}")
-    model = tmp_path / "experts" / "A-v0.pt"
+            (folder / "agent.npz").write_text(f"of seed {seed}")
+    model = tmp_path / "experts" / "A-v0.npz"
     run = Run("A-v0", "paper-expert", 1, 10, tmp_path / "A-v0" / "paper-expert" / "1", tmp_path, (), model)
     assert choose_expert(run, model) == ""
     assert model.read_text() == "of seed 2"

@@ -10,9 +10,12 @@ import pytest
 import torch
 from conftest import Echo, OneStep, Turns
 
+from cleanrl_scripts.common.arguments import RunArgs
 from cleanrl_scripts.learning.actor_critic import ActorCritic
-from cleanrl_scripts.learning.networks import mlp
+from cleanrl_scripts.learning.networks import layers_of, mlp
 from cleanrl_scripts.learning.priors_of_arms import PriorArgs, PriorSource, arm_name, check_prior, load_priors, prior_files
+from llmwrappers.agent import AGENT_FILE
+from llmwrappers.agent import save_agent as write_agent
 from llmwrappers.errors import UserError
 
 ONE_STEP = "llmwrappers-tests/OneStep-v0"
@@ -27,14 +30,14 @@ def write(path: Path, answer: str) -> str:
     return str(path)
 
 
-def save_agent(path: Path, env_id: str, seed: int = 0) -> ActorCritic:
+def save_agent(run_dir: Path, env_id: str, trained_on: str | None = None) -> ActorCritic:
     """Saves an agent with random weights and statistics as a PPO script does."""
-    env, rng = gym.make(env_id), np.random.default_rng(seed)
+    env, rng = gym.make(env_id), np.random.default_rng(0)
     space = gym.spaces.flatten_space(env.observation_space)
     agent = ActorCritic(space, env.action_space, rng, torch.device("cpu"))
     for _ in range(20):
         agent.normalized(rng.normal(1.0, 2.0, space.shape), update=True)
-    torch.save({"env_id": env_id, "global_step": 1, "agent": agent.state_dict()}, path)
+    agent.save(run_dir, RunArgs(env_id=trained_on or env_id), global_step=1)
     return agent
 
 
@@ -43,7 +46,7 @@ def save_agent(path: Path, env_id: str, seed: int = 0) -> ActorCritic:
     [
         ("none", PriorSource("none")),
         ("random", PriorSource("random")),
-        ("expert:a/agent.pt", PriorSource("expert", "a/agent.pt")),
+        ("expert:runs/a", PriorSource("expert", "runs/a")),
         ("auto", PriorSource("auto")),
         ("auto:a/pile", PriorSource("auto", "a/pile")),
         ("trusted:C:/mine.py", PriorSource("trusted", "C:/mine.py")),
@@ -62,7 +65,7 @@ def test_what_a_prior_stands_for(prior, source):
     [
         ("none", "none"),
         ("random", "random"),
-        ("expert:a/agent.pt", "expert"),
+        ("expert:runs/a", "expert"),
         ("auto", "auto"),
         ("auto:a/pile", "pile"),
         ("Ant-v4", "llm"),
@@ -89,11 +92,11 @@ class TestCheck:
             (arguments("shipped", "Swimmer-v4"), "no prior is shipped as the default of --env-id Swimmer-v4"),
             *(
                 (arguments(prior, candidate=2), f"--candidate 2 needs a shipped prior, got --prior {prior}")
-                for prior in ("none", "random", "auto", "auto:a/pile", "expert:a.pt")
+                for prior in ("none", "random", "auto", "auto:a/pile", "expert:a")
             ),
             *(
                 (arguments(prior, prior_input="ram"), f"--prior-input ram needs a prior that is code, got --prior {prior}")
-                for prior in ("none", "random", "expert:a.pt")
+                for prior in ("none", "random", "expert:a")
             ),
         ],
     )
@@ -225,36 +228,37 @@ class TestLoad:
 class TestExpert:
     @pytest.mark.parametrize("env_id", [ONE_STEP, "llmwrappers-tests/DictOneStep-v0", "llmwrappers-tests/Turns-v0"])
     def test_an_agent_of_a_ppo_script_plays_its_most_probable_action(self, tmp_path, env_id):
-        agent = save_agent(tmp_path / "agent.pt", env_id)
+        agent = save_agent(tmp_path, env_id)
         env = gym.make(env_id)
-        (policy,) = load_priors(arguments(f"expert:{tmp_path / 'agent.pt'}", env_id), env).values()
+        (policy,) = load_priors(arguments(f"expert:{tmp_path}", env_id), env).values()
         for _ in range(5):
             observation = env.observation_space.sample()
             action = agent.act(np.asarray(gym.spaces.flatten(env.observation_space, observation)))
             expected = {action} if isinstance(action, int) else action
             np.testing.assert_array_equal(policy(observation), expected)
 
-    def test_an_actor_of_td3_plays_in_native_units(self, tmp_path):
-        env, actor = gym.make("Pendulum-v1"), mlp([3, 8, 1], torch.nn.ReLU)
-        torch.save({"env_id": "Pendulum-v0", "actor_sizes": [3, 8, 1], "actor": actor.state_dict()}, tmp_path / "model.pt")
-        # Another version of the same environment will do.
-        (policy,) = load_priors(arguments(f"expert:{tmp_path / 'model.pt'}", "Pendulum-v1"), env).values()
+    @pytest.mark.parametrize("activation", [torch.nn.ReLU, torch.nn.Tanh])
+    def test_an_actor_of_td3_plays_in_native_units(self, tmp_path, activation):
+        """Also one whose layers are not the script's own. Another version of its environment will do."""
+        env, actor = gym.make("Pendulum-v1"), mlp([3, 8, 1], activation)
+        facts = {"env_id": "Pendulum-v0", "env_kwargs": "{}", "script": "td3_camel", "head": "tanh"}
+        write_agent(tmp_path, facts, layers_of(actor) or [], env.action_space, {})
+        (policy,) = load_priors(arguments(f"expert:{tmp_path / AGENT_FILE}", "Pendulum-v1"), env).values()
         observation = env.reset(seed=0)[0]
         x = np.tanh(actor(torch.from_numpy(observation)).detach().numpy())
         np.testing.assert_allclose(policy(observation), 2.0 * x, rtol=1e-5)
 
     def test_what_is_no_expert_here(self, tmp_path):
-        path = tmp_path / "agent.pt"
-        save_agent(path, "Pendulum-v1")
+        save_agent(tmp_path, "Pendulum-v1")
         with pytest.raises(UserError, match=f"its env_id is Pendulum-v1, --env-id is {ONE_STEP}"):
-            load_priors(arguments(f"expert:{path}"), OneStep())
-        saved = torch.load(path, weights_only=True)
-        torch.save({**saved, "env_id": ONE_STEP}, path)
-        with pytest.raises(UserError, match="maps 3 numbers to 1; the environment needs 2 to 1"):
-            load_priors(arguments(f"expert:{path}"), OneStep())
-        for wrong in (tmp_path / "missing.pt", Path(write(tmp_path / "policy.py", "[0.0]"))):
-            with pytest.raises(UserError, match=r"is no model\.pt or agent\.pt of these scripts: "):
-                load_priors(arguments(f"expert:{wrong}"), OneStep())
+            load_priors(arguments(f"expert:{tmp_path}"), OneStep())
+        save_agent(tmp_path, "Pendulum-v1", trained_on=ONE_STEP)
+        with pytest.raises(UserError, match=f"the agent of {ONE_STEP} reads 3 numbers, the observation has 2"):
+            load_priors(arguments(f"expert:{tmp_path}"), OneStep())
+        with pytest.raises(UserError, match="no agent at .*missing: a finished run leaves agent.npz in its folder"):
+            load_priors(arguments(f"expert:{tmp_path / 'missing'}"), OneStep())
+        with pytest.raises(UserError, match=r"policy\.py is no agent of these scripts: "):
+            load_priors(arguments(f"expert:{write(tmp_path / 'policy.py', '[0.0]')}"), OneStep())
 
 
 class TestFiles:
