@@ -26,7 +26,7 @@ def numpy_layer(kind: str, parameters: Sequence[NDArray], options: dict[str, Any
     """Returns a layer of torch.nn in NumPy, on the same memory: for a few inputs torch's overhead is most of the time.
 
     Raises:
-        KeyError: the kind of layer is unknown here
+        KeyError, ValueError: the kind of layer is unknown here, or its options are
 
     Example:
         >>> numpy_layer("ReLU", [], {})(np.array([-1.0, 2.0])).tolist()
@@ -39,7 +39,9 @@ def _linear(weight, bias):
     return lambda x, w=weight.T: x @ w + bias
 
 
-def _layer_norm(weight, bias, eps):
+def _layer_norm(weight, bias, normalized_shape, eps):
+    _require(len(normalized_shape) == 1)
+
     def normalize(x):
         centered = x - x.mean(-1, keepdims=True)
         return weight * centered / np.sqrt(np.square(centered).mean(-1, keepdims=True) + eps) + bias
@@ -47,21 +49,43 @@ def _layer_norm(weight, bias, eps):
     return normalize
 
 
-def _conv(weight, bias, stride):
+def _conv(weight, bias, stride, padding, dilation, groups):
+    _require((tuple(padding), tuple(dilation), groups) == ((0, 0), (1, 1), 1))
+
     def convolve(x):
-        windows = np.lib.stride_tricks.sliding_window_view(x, weight.shape[2:], axis=(2, 3))[:, :, ::stride, ::stride]
+        windows = np.lib.stride_tricks.sliding_window_view(x, weight.shape[2:], axis=(2, 3))
+        windows = windows[:, :, :: stride[0], :: stride[1]]
         return np.moveaxis(np.tensordot(windows, weight, ([1, 4, 5], [1, 2, 3])), -1, 1) + bias[:, None, None]
 
     return convolve
 
 
+def _flatten(start_dim, end_dim):
+    _require((start_dim, end_dim) == (1, -1))
+    return lambda x: x.reshape(len(x), -1)
+
+
+def _require(is_known: bool) -> None:
+    if not is_known:
+        raise ValueError("a layer with these options has no form in NumPy here")
+
+
+OPTIONS = {
+    "LayerNorm": ("normalized_shape", "eps"),
+    "Conv2d": ("stride", "padding", "dilation", "groups"),
+    "ELU": ("alpha",),
+    "Flatten": ("start_dim", "end_dim"),
+}
+"""The options of the layers that have some, attributes of torch's."""
 _LAYERS: dict[str, Callable[..., Callable]] = {
     "Linear": _linear,
     "LayerNorm": _layer_norm,
     "Conv2d": _conv,
     "Tanh": lambda: np.tanh,
     "ReLU": lambda: lambda x: np.maximum(x, 0.0),
-    "Flatten": lambda: lambda x: x.reshape(len(x), -1),
+    "ELU": lambda alpha: lambda x: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0.0))),
+    "SiLU": lambda: lambda x: x * (0.5 + 0.5 * np.tanh(0.5 * x)),
+    "Flatten": _flatten,
 }
 
 
@@ -162,7 +186,7 @@ def load_agent(path: str | Path) -> Agent:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:  # NumPy leaves a broken one open
             return Agent(dict(arrays))
     except (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise ValueError(f"{path} is no agent of these scripts: {error}") from None
+        raise ValueError(f"{path} is no {AGENT_FILE} of these scripts ({error}); give the run's folder") from None
 
 
 def save_agent(

@@ -120,7 +120,7 @@ class Residual(nn.Sequential):
     "layer",
     [
         nn.Conv2d(3, 4, 3, padding=1), nn.Conv2d(3, 4, 3, dilation=2), nn.Conv2d(3, 6, 3, groups=3),
-        nn.Conv2d(3, 4, 3, stride=(2, 1)), nn.GELU(), nn.Linear(3, 4, bias=False), nn.LayerNorm(3, elementwise_affine=False),
+        nn.Flatten(2), nn.LayerNorm([9, 9]), nn.GELU(), nn.Linear(3, 4, bias=False), nn.LayerNorm(3, elementwise_affine=False),
         Residual(nn.Linear(3, 3), nn.Tanh()), nn.utils.spectral_norm(nn.Linear(3, 3)).eval(),
         type("Tanh", (nn.Module,), {"forward": lambda self, x: x}),
     ],
@@ -129,11 +129,19 @@ class Residual(nn.Sequential):
 def test_layers_that_are_a_little_different_are_not_taken_for_known_ones(layer):
     layer = layer() if isinstance(layer, type) else layer
     assert layers_of(layer) is None
-    x = torch.randn(2, 3, 9, 9) if isinstance(layer, nn.Conv2d) else torch.randn(2, 3)
+    is_of_images = isinstance(layer, nn.Conv2d | nn.Flatten) or (isinstance(layer, nn.LayerNorm) and layer.elementwise_affine)
+    x = torch.randn(2, 3, 9, 9) if is_of_images else torch.randn(2, 3)
     np.testing.assert_allclose(in_numpy(layer)(x.numpy()), layer(x).detach().numpy(), atol=1e-6)
 
 
-@pytest.mark.parametrize("layer", [nn.Conv2d(3, 4, 3), nn.Conv2d(3, 4, (2, 4), stride=3), nn.LayerNorm(9), nn.Flatten()])
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.Conv2d(3, 4, 3), nn.Conv2d(3, 4, (2, 4), stride=3), nn.Conv2d(3, 4, 3, stride=(2, 1)), nn.LayerNorm(9), nn.Flatten(),
+        nn.ELU(0.7), nn.SiLU(),
+    ],
+    ids=lambda layer: str(layer),
+)  # fmt: skip
 def test_layers_are_torchs(layer):
     x = torch.randn(2, 3, 9, 9)
     assert layers_of(layer) is not None
@@ -150,7 +158,7 @@ def test_what_is_no_agent_is_refused(damage, tmp_path):
     else:
         facts = {"env_id": "Pendulum-v1", "env_kwargs": "{}", "script": "mine", "head": "tanh", "start": 0}
         np.savez(path, facts=np.array(json.dumps({**facts, "layers": [["Attention", 0, {}]]})))
-    with pytest.raises(ValueError, match=r"agent.npz is no agent of these scripts: "):
+    with pytest.raises(ValueError, match=r"agent.npz is no agent.npz of these scripts \("):
         load_agent(tmp_path)
 
 
@@ -187,5 +195,5 @@ def test_a_damaged_file_is_no_agent(damage, tmp_path):
     save_agent(tmp_path, facts, layers, Box(-2.0, 2.0, (1,)), {})
     file = tmp_path / "agent.npz"
     file.write_bytes(damage(file.read_bytes()))
-    with pytest.raises(ValueError, match="is no agent of these scripts"):
+    with pytest.raises(ValueError, match="is no agent.npz of these scripts .*; give the run's folder"):
         load_agent(tmp_path)

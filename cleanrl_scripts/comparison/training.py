@@ -114,7 +114,10 @@ def choose_expert(run: Run, model: Path) -> str:
     finished = sorted(path.parent for path in (run.folder.parents[1] / EXPERT).glob("*/*/summary.json"))
     kept = [folder for folder in finished if (folder / AGENT_FILE).exists() and math.isfinite(final_return(folder))]
     if not kept:
-        return f"there is no finished run of `{EXPERT}` with an {AGENT_FILE}, which the expert would be; give --expert-models"
+        return (
+            f"there is no finished run of `{EXPERT}` with an {AGENT_FILE}, which the expert would be; give --expert-models "
+            "(a run leaves none with --no-save-model, or with a layer without a form in NumPy)"
+        )
     model.parent.mkdir(exist_ok=True)
     write_atomically(model, (max(kept, key=final_return) / AGENT_FILE).read_bytes())
     return ""

@@ -28,7 +28,7 @@ class Adam:
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter], learning_rate: float = 0.0, eps: float = 1e-8):
-        self.parameters, self.eps = [p for p in parameters if p.requires_grad], eps
+        self.parameters, self.eps = list(parameters), eps
         self.means, self.squares = ([torch.zeros_like(p) for p in self.parameters] for _ in range(2))
         device = self.parameters[0].device
         self.count, self.learning_rate = torch.zeros((), device=device), torch.tensor(learning_rate, device=device)
@@ -37,7 +37,9 @@ class Adam:
         """Takes one gradient step."""
         # The fused kernel takes memory as it lies, and the gradient of a plain sum is one number that stands for all.
         # What the loss leaves out has the gradient 0.
-        found = torch.autograd.grad(loss, self.parameters, materialize_grads=True)
+        parts = [part for part in zip(self.parameters, self.means, self.squares, strict=True) if part[0].requires_grad]
+        parameters, means, squares = map(list, zip(*parts, strict=True))
+        found = torch.autograd.grad(loss, parameters, materialize_grads=True)
         gradients = [gradient.contiguous() for gradient in found]
         with torch.no_grad():
             self.count += 1
@@ -46,11 +48,11 @@ class Adam:
                 scale = (max_grad_norm / (norm + 1e-6)).clamp(max=1.0)
                 gradients = [gradient * scale for gradient in gradients]
             if torch.compiler.is_compiling():
-                self._step(gradients)
+                self._step(parameters, gradients, means, squares)
             else:
                 torch._fused_adam_(  # pyright: ignore[reportPrivateImportUsage, reportCallIssue]
-                    self.parameters, gradients,  # pyright: ignore[reportArgumentType]
-                    self.means, self.squares, [], [self.count] * len(gradients), lr=float(self.learning_rate), beta1=BETA1,
+                    parameters, gradients, means, squares, [],  # pyright: ignore[reportArgumentType]
+                    [self.count] * len(gradients), lr=float(self.learning_rate), beta1=BETA1,
                     beta2=BETA2, weight_decay=0.0, eps=self.eps, amsgrad=False, maximize=False,
                 )  # fmt: skip
 
@@ -64,9 +66,9 @@ class Adam:
 
         return descend
 
-    def _step(self, gradients: Sequence[Tensor]) -> None:
+    def _step(self, *parts: Sequence[Tensor]) -> None:
         size, correction = self.learning_rate / (1 - BETA1**self.count), (1 - BETA2**self.count).sqrt()
-        for p, g, m, v in zip(self.parameters, gradients, self.means, self.squares, strict=True):
+        for p, g, m, v in zip(*parts, strict=True):
             m.lerp_(g, 1 - BETA1)
             v.lerp_(g.square(), 1 - BETA2)
             p.sub_(size * m / (v.sqrt() / correction + self.eps))

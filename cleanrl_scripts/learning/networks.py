@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from llmwrappers.agent import Layer, numpy_layer
+from llmwrappers.agent import OPTIONS, Layer, numpy_layer
 
 
 def mlp(sizes: Sequence[int], activation: Callable[[], nn.Module] = nn.Tanh) -> nn.Sequential:
@@ -66,13 +66,11 @@ def layers_of(network: nn.Module) -> list[Layer] | None:
         parameters = dict(layer.named_parameters())
         if not type(layer).__module__.startswith("torch.nn.") or [*parameters] not in ([], ["weight", "bias"]):
             return None  # one of the user's own, without bias, or with a weight that is computed
-        options = {"eps": layer.eps} if isinstance(layer, nn.LayerNorm) else {}
-        if isinstance(layer, nn.Conv2d) and (layer.padding, layer.dilation, layer.groups) == ((0, 0), (1, 1), 1):
-            options = {"stride": layer.stride[0]} if len(set(layer.stride)) == 1 else {}
+        options = {name: getattr(layer, name) for name in OPTIONS.get(type(layer).__name__, ())}
         try:
             layers.append((type(layer).__name__, [parameter.detach().numpy() for parameter in parameters.values()], options))
             numpy_layer(*layers[-1])
-        except (KeyError, TypeError):  # an unknown layer, one on a GPU
+        except (KeyError, ValueError, TypeError):  # an unknown layer, unknown options, one on a GPU
             return None
     return layers
 

@@ -47,6 +47,7 @@ NETWORKS = {
     "relu": lambda: mlp([7, 16, 12, 3], nn.ReLU),
     "layer norm": lambda: nn.Sequential(nn.Linear(7, 16), nn.LayerNorm(16), nn.ReLU(), nn.Linear(16, 3)),
     "a layer that NumPy does not know": lambda: nn.Sequential(nn.Linear(7, 16), nn.GELU(), nn.Linear(16, 3)),
+    "elu, silu": lambda: nn.Sequential(nn.Linear(7, 16), nn.ELU(0.7), nn.Linear(16, 8), nn.SiLU(), nn.Linear(8, 3)),
     "no bias": lambda: nn.Sequential(nn.Linear(7, 16, bias=False), nn.Tanh(), nn.Linear(16, 3)),
     "a module of one's own": lambda: nn.Bilinear(7, 7, 3) and Twice(nn.Linear(7, 3)),
 }

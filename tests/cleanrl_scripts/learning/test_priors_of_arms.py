@@ -257,7 +257,7 @@ class TestExpert:
             load_priors(arguments(f"expert:{tmp_path}"), OneStep())
         with pytest.raises(UserError, match="no agent at .*missing: a finished run leaves agent.npz in its folder"):
             load_priors(arguments(f"expert:{tmp_path / 'missing'}"), OneStep())
-        with pytest.raises(UserError, match=r"policy\.py is no agent of these scripts: "):
+        with pytest.raises(UserError, match=r"policy\.py is no agent.npz of these scripts .*; give the run's folder"):
             load_priors(arguments(f"expert:{write(tmp_path / 'policy.py', '[0.0]')}"), OneStep())
 
 
