@@ -100,8 +100,9 @@ def alone(env: Env) -> Env:
         >>> bool(info["mask_active"]), env.get_wrapper_attr("mask_epsilon")
         (False, 0.0)
     """
-    if not _set_in_wrappers(env, "elapsed_steps", math.inf) and not _set_in_wrappers(env, "mask_epsilon", 0.0):
+    if not _set_in_wrappers(env, "mask_epsilon", 0.0):
         raise ValueError(f"alone needs an environment with an LLMActionMask, got {env}")
+    _set_in_wrappers(env, "elapsed_steps", math.inf)
     return env
 
 
@@ -125,7 +126,8 @@ def continue_schedule(model: BaseAlgorithm) -> None:
 
 def _set_in_wrappers(env: gym.Env | VecEnv, name: str, value: float) -> bool:
     """Sets an attribute of a wrapper below a vector's Monitor, which ``VecEnv.set_attr`` sets it on; returns if one has it."""
-    if not (all(env.env_method("has_wrapper_attr", name)) if isinstance(env, VecEnv) else env.has_wrapper_attr(name)):
+    owned = "mask_fraction" if name == "elapsed_steps" else name  # an environment may count its steps, too
+    if not (all(env.env_method("has_wrapper_attr", owned)) if isinstance(env, VecEnv) else env.has_wrapper_attr(owned)):
         return False
     if isinstance(env, VecEnv):
         env.env_method("set_wrapper_attr", name, value, force=False)
@@ -137,12 +139,12 @@ def _set_in_wrappers(env: gym.Env | VecEnv, name: str, value: float) -> bool:
 def unmasked(model: BaseAlgorithm, deterministic: bool = True) -> Callable[[Any], Any]:
     """Returns the agent as a policy of the bare environment: raw observation -> action in the environment's own units.
 
-    An agent that was trained in a mask acts in [-1, 1]: on the bare Pendulum that is half the torque.
+    An agent trained in a mask acts in [-1, 1]. Load one with its VecNormalize: ``TD3.load(p, VecNormalize.load(file, envs))``.
 
     Example:
         >>> from stable_baselines3 import TD3
         >>> from llmwrappers import LLMActionMask
-        >>> model = TD3("MlpPolicy", LLMActionMask(gym.make("Pendulum-v1"), "Pendulum-v1"))  # or TD3.load(path)
+        >>> model = TD3("MlpPolicy", LLMActionMask(gym.make("Pendulum-v1"), "Pendulum-v1"))
         >>> obs, _ = gym.make("Pendulum-v1").reset(seed=0)
         >>> bool((unmasked(model)(obs) == 2 * model.predict(obs, deterministic=True)[0]).all())
         True
@@ -150,8 +152,7 @@ def unmasked(model: BaseAlgorithm, deterministic: bool = True) -> Callable[[Any]
     native, normaliser = getattr(model.action_space, "native_space", None), model.get_vec_normalize_env()
 
     def policy(observation):
-        if normaliser is not None:
-            observation = normaliser.normalize_obs(observation)
+        observation = observation if normaliser is None else normaliser.normalize_obs(observation)
         action, _ = model.predict(observation, deterministic=deterministic)
         return action if native is None else to_native(action, native.low, native.high)
 
@@ -260,13 +261,12 @@ class _WarmUp:
     """A learning rate, which save() keeps: it rises from 0 to the schedule's over so many updates of whichever ``learn``."""
 
     def __init__(self, schedule: Callable[[float], float], updates: float):
-        self.schedule, self.updates, self.done, self.last = schedule, updates, -1, 1.0
+        self.schedule, self.updates, self.done, self.last = schedule, updates, 0, 1.0
 
     def __call__(self, progress_remaining: float) -> float:
         if progress_remaining not in (self.last, 1.0):  # an update asks twice; at 1 a loaded model makes its optimizer
             self.done, self.last = self.done + 1, progress_remaining
-        share = min(max(self.done, 0) / self.updates, 1.0) if self.updates else 1.0
-        return self.schedule(progress_remaining) * share
+        return self.schedule(progress_remaining) * (min(self.done / self.updates, 1.0) if self.updates else 1.0)
 
 
 class FrozenMeanStd(RunningMeanStd):

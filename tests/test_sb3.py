@@ -162,6 +162,20 @@ def test_alone_turns_a_mask_without_a_schedule_off():
         alone(gym.make("Pendulum-v1"))
 
 
+def test_alone_where_the_environment_itself_counts_its_steps():
+    class Counts(gym.Wrapper):
+        elapsed_steps = 7
+
+    bare = Counts(gym.make("Pendulum-v1"))
+    with pytest.raises(ValueError, match="needs an environment with an LLMActionMask"):
+        alone(bare)
+    masked = LLMActionMask(bare, lambda obs: [1.0])
+    for env in (alone(masked), alone(EpsilonMaskSchedule(masked, total_timesteps=100))):
+        assert not env.reset(seed=0)[1]["mask_active"]
+        assert not env.step(env.action_space.sample())[4]["mask_active"]
+    assert bare.elapsed_steps == 7
+
+
 def test_eval_callback_evaluates_the_agent_alone():
     evaluated = []
 
@@ -269,7 +283,7 @@ def test_a_prior_that_is_no_better_than_chance_leaves_the_model_as_it_was():
 
 @pytest.mark.parametrize("envs", [1, 2])
 def test_the_warm_up_goes_on_in_another_learn_and_after_loading(tmp_path, envs):
-    """32 rollouts of 128 steps: the k-th update has k / 32 of the learning rate."""
+    """32 rollouts of 128 steps: the k-th update has k / 32 of the learning rate, as in ppo_camel.py."""
     vector = make_vec_env(PaidLine, n_envs=envs)
     model = stable_baselines3.PPO("MlpPolicy", vector, learning_rate=0.01, n_steps=128 // envs, seed=0, device="cpu")
     begin_as(model, linear, total_timesteps=9000, clone_steps=1000, warmup_steps=4096)
@@ -279,7 +293,7 @@ def test_the_warm_up_goes_on_in_another_learn_and_after_loading(tmp_path, envs):
         rates.append(model.policy.optimizer.param_groups[0]["lr"])
         model.save(tmp_path / "model")
         model = stable_baselines3.PPO.load(tmp_path / "model", vector, device="cpu")
-    assert rates == pytest.approx([0.01 * updates / 32 for updates in (3, 7, 11)])
+    assert rates == pytest.approx([0.01 * updates / 32 for updates in (4, 8, 12)])
 
 
 def test_a_prior_that_fails_is_an_error():

@@ -62,7 +62,7 @@ def warn_of_changed_observations(env: gym.Env, prior_input: str | None) -> None:
             name = type(inner).__name__
             warnings.warn(
                 f"{name} lies below LLMActionMask, so the prior is handed what {name} makes of an observation. Put it around "
-                "the mask, unless the prior was written for it",
+                "the mask (with begin_as: a VecNormalize around the environments), unless the prior was written for it",
                 stacklevel=3,
             )
         inner = inner.env

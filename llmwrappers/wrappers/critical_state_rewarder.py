@@ -86,6 +86,7 @@ class CriticalStateRewarder(GuidedWrapper, RecordConstructorArgs):
         self._lookup = GuidanceLookup(critical_states, env, info_key, patience_steps)
         RecordConstructorArgs.__init__(
             self,
+            _disable_deepcopy=True,  # a callable may hold what cannot be copied
             critical_states=critical_states,
             alpha=alpha,
             shaping=shaping,

@@ -58,6 +58,7 @@ class EpsilonMaskSchedule(gym.Wrapper, RecordConstructorArgs):
         total_timesteps, mask_fraction = int(total_timesteps), float(mask_fraction)
         RecordConstructorArgs.__init__(self, total_timesteps=total_timesteps, mask_fraction=mask_fraction)
         gym.Wrapper.__init__(self, env)
+        self.mask_fraction = mask_fraction
         self._masked_steps, self._last_seen = mask_fraction * total_timesteps, EpsilonMaskSchedule._last_begun
         self.elapsed_steps = 0
 

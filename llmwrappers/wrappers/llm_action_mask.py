@@ -117,7 +117,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         self._prior = load_prior(prior, candidate, env, prior_of_another_env, prior_input)
         RecordConstructorArgs.__init__(
             self, prior=prior, radius=radius, mask_epsilon=mask_epsilon, mapping=mapping, gate=gate, candidate=candidate,
-            prior_of_another_env=prior_of_another_env, prior_input=prior_input,
+            prior_of_another_env=prior_of_another_env, prior_input=prior_input, _disable_deepcopy=True,
         )  # fmt: skip
         gym.Wrapper.__init__(self, env)
         self.native_action_space, self.mapping, self.gate, self.prior_input = space, mapping, gate, prior_input

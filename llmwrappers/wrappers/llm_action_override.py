@@ -96,6 +96,7 @@ class LLMActionOverride(GuidedWrapper, RecordConstructorArgs):
         self._lookup = GuidanceLookup(critical_states, env, info_key, patience_steps)
         RecordConstructorArgs.__init__(
             self,
+            _disable_deepcopy=True,  # a callable may hold what cannot be copied
             critical_states=critical_states,
             info_key=info_key,
             patience_steps=patience_steps,

@@ -2,6 +2,7 @@
 
 import pickle
 import re
+import threading
 
 import ale_py
 import gymnasium as gym
@@ -507,6 +508,19 @@ class TestPriorInput:
         env = EpsilonMaskSchedule(env, total_timesteps=np.int64(100), mask_fraction=np.float32(0.5))
         again = gym.make(EnvSpec.from_json(env.spec.to_json()))
         assert again.get_wrapper_attr("mask_epsilon") == 1.0
+
+    def test_a_prior_that_cannot_be_copied_plays(self):
+        class Controller:
+            def __init__(self):
+                self.lock = threading.Lock()
+
+            def act(self, observation):
+                with self.lock:
+                    return [1.0]
+
+        env = LLMActionMask(gym.make("Pendulum-v1"), Controller())
+        assert env.reset(seed=0)[1]["mask_active"]
+        assert "prior" in env.spec.additional_wrappers[-1].kwargs
 
     def test_a_spec_and_a_pickle_rebuild_it(self):
         masked = balanced(pendulum(), prior_input="simulator")
