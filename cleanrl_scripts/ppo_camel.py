@@ -406,8 +406,9 @@ def begin(args: Args, agent: ActorCritic, teachers: dict[str, Teacher], rng, log
     loss = BehaviourCloning(agent, teacher.env.action_space, args.clone_std if found.beats_nothing else args.poor_std)
     clone = DAgger(teacher, agent, loss.learn, args.clone_gamma, args.clone_steps, args.clone_learning_rate, found, rng)
     for steps, episode, epsilon in clone.run():
-        values = {"charts/episodic_return": episode.episodic_return, "charts/episodic_length": float(len(episode.rewards))}
-        values |= {"mask/epsilon": epsilon, "losses/clone_loss": clone.loss}
+        values = {"mask/epsilon": epsilon, "losses/clone_loss": clone.loss}
+        if not episode.is_cut:  # by the end of behaviour cloning
+            values |= {"charts/episodic_return": episode.episodic_return, "charts/episodic_length": float(len(episode.rewards))}
         logger.progress(steps, episode.episodic_return)
         logger.log(steps, {**values, "charts/SPS": logger.steps_per_second})
         if steps >= args.clone_steps:

@@ -23,7 +23,8 @@ from llmwrappers.wrappers.llm_action_mask import LLMActionMask
 class Episode:
     """An episode of any policy: for each state what a prior was handed and what the agent observed, and the rewards.
 
-    ``advice`` is what the prior answered in each state while the episode was played (see ``Teacher.advice``).
+    ``advice`` is what the prior answered in each state while the episode was played (see ``Teacher.advice``). ``is_cut``: it
+    was left before it ended.
     """
 
     handed: list[Any] = field(default_factory=list)
@@ -31,6 +32,7 @@ class Episode:
     observations: list[np.ndarray] = field(default_factory=list)
     rewards: list[float] = field(default_factory=list)
     terminated: bool = False
+    is_cut: bool = False
     last_observation: np.ndarray = field(default_factory=lambda: np.empty(0))
     faults: int = 0
     first_fault: str = ""
@@ -46,9 +48,10 @@ class Episode:
         self.observations.append(observation)
         self.rewards.append(reward)
 
-    def end(self, last_observation: np.ndarray, terminated: bool) -> None:
-        """Records how the episode ended."""
+    def end(self, last_observation: np.ndarray, terminated: bool, truncated: bool) -> None:
+        """Records how the episode ended; it is cut if it did not."""
         self.last_observation, self.terminated = np.array(last_observation), terminated
+        self.is_cut = not (terminated or truncated)
 
     def returns(self, gamma: float, scale: float, last_value: float) -> np.ndarray:
         """Discounted returns of every step, the rewards scaled; after a truncation ``last_value`` stands for the rest."""
@@ -83,7 +86,7 @@ class Teacher:
             episode.add(step.handed, self.as_advice(step.answer), self.observe(step.observation), step.reward)
             episode.faults += bool(step.fault)
             episode.first_fault = episode.first_fault or step.fault
-        episode.end(self.observe(step.next_observation), step.terminated)  # pyright: ignore[reportPossiblyUnbound]
+        episode.end(self.observe(step.next_observation), step.terminated, step.truncated)  # pyright: ignore[reportPossiblyUnbound]
         return episode
 
     def advice(self, handed: list[Any]) -> list[np.ndarray]:
@@ -149,6 +152,7 @@ class Verdict:
         returns: the mean returns of the best prior, of random actions and, on a Box, of doing nothing
         episodes: how many episodes the best prior played
         steps: how many steps the audition took
+        cut_after: the steps after which it cut long episodes; 0 if it cut none
         beats_nothing: whether the best prior also returned more than doing nothing; a teacher that did not returned less
         faults: the first fault of each prior that failed
         copy_return: what the clone returned, once there is one
@@ -164,6 +168,7 @@ class Verdict:
     returns: dict[str, float]
     episodes: int
     steps: int
+    cut_after: int = 0
     beats_nothing: bool = False
     faults: dict[str, str] = field(default_factory=dict)
     copy_return: float | None = None
@@ -176,8 +181,8 @@ class Verdict:
 
     @property
     def falls_short(self) -> bool:
-        """Whether the clone's return is less than half way from random actions to the teacher."""
-        if self.copy_return is None or CHANCE not in self.returns:
+        """Whether the clone's return, of whole episodes, is less than half way from random actions to the teacher."""
+        if self.copy_return is None or CHANCE not in self.returns or self.cut_after:
             return False
         return not self.copy_return >= (self.returns[self.candidate] + self.returns[CHANCE]) / 2  # NaN falls short, too
 
@@ -202,7 +207,8 @@ class Verdict:
         if not self.candidate:
             faults = "; ".join(f"{name}: {fault}" for name, fault in self.faults.items())
             return f"No teacher: all priors failed ({faults}). The agent learns alone."
-        found = [f"returned {self.returns[self.candidate]:.1f} ({self.episodes} episodes)"]
+        cut = f", cut after {self.cut_after} steps" if self.cut_after else ""
+        found = [f"returned {self.returns[self.candidate]:.1f} ({self.episodes} episodes{cut})"]
         found += [f"{name} {value:.1f}" for name, value in self.returns.items() if name != self.candidate]
         if not self.taught:
             why = {"chance": "above random actions", "nothing": "different from doing nothing"}[self.reason]
@@ -246,7 +252,8 @@ class Audition:
     def verdict(self) -> Verdict:
         returns = {name: self.mean_return(name) for name in (self.best, CHANCE, NOTHING) if name in self.played}
         episodes = len(self.played.get(self.best, ()))
-        return Verdict(self.best, self.reason, returns, episodes, self.steps, self.beats_nothing, self.faults)
+        cut_after = max((len(e.rewards) for played in self.played.values() for e in played if e.is_cut), default=0)
+        return Verdict(self.best, self.reason, returns, episodes, self.steps, cut_after, self.beats_nothing, self.faults)
 
     def verdict_on_copy(self, teachers: dict[str, Teacher], copy_return: float) -> Verdict:
         """The verdict with the clone's return, if a prior teaches, and with the reason if the clone falls short."""

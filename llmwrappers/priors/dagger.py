@@ -122,7 +122,7 @@ class DAgger:
             raw_observation, reward, terminated, truncated, info = env.step(x)
             episode.add(handed, advice, observation, float(reward))
             done = terminated or truncated
-            episode.end(teacher.observe(raw_observation), terminated)
+            episode.end(teacher.observe(raw_observation), terminated, truncated)
         self.look_at(episode, is_own=True)
         self.unlearned_steps += len(episode.rewards)
         if self.unlearned_steps >= self.clone_steps / 20:  # episodes may be short

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -372,6 +373,37 @@ def test_every_prior_trains_in_a_mask_around_it(train, td3_camel, tmp_path):
         assert all(rewards.min() - 1e-6 <= value <= rewards.max() + 1e-6 for value in returns)
 
 
+class Hinted(OneStep):
+    """Its infos hold what a prior reads, and it can be filmed."""
+
+    metadata: ClassVar = {"render_modes": ["rgb_array"]}
+
+    def __init__(self, render_mode=None):
+        super().__init__()
+        self.render_mode = render_mode
+
+    def reset(self, **kwargs):
+        return super().reset(**kwargs)[0], {"hint": np.zeros(1)}
+
+    def step(self, action):
+        return *super().step(action)[:4], {"hint": np.zeros(1)}
+
+    def render(self):
+        return np.zeros((16, 16, 3), np.uint8)
+
+
+def test_what_the_prior_reads_is_not_looked_for_in_a_filmed_episode(td3_camel, tmp_path):
+    gym.register("llmwrappers-tests/Hinted-v0", Hinted, disable_env_checker=True)
+    (tmp_path / "mine.py").write_text("def policy(obs):\n    return [0.1]\n")
+    episodes = []
+    for prior_input in (None, "hint"):
+        args = td3_camel.Args(env_id="llmwrappers-tests/Hinted-v0", prior=str(tmp_path / "mine.py"), prior_input=prior_input)
+        env, _ = td3_camel.make_masked_env(args, tmp_path / "videos")
+        episodes.append(env.get_wrapper_attr("episode_id"))
+        env.close()
+    assert episodes[0] == episodes[1]
+
+
 @pytest.mark.parametrize("env_id", ["Hopper-v4", "Walker2d-v4", "Ant-v4"])
 def test_the_experts_of_the_evidence_are_agents_of_their_environments(td3_camel, env_id):
     args = td3_camel.Args(env_id=env_id, prior=f"expert:{ROOT}/benchmarks/experts/{env_id}.npz")
@@ -644,7 +676,7 @@ def fails(*arguments: str, code: int | None = None, **options) -> str:
         (["--prior", "empty.py"], "policy"),
         (["--prior", "Ant-v4"], "written for Ant-v4, Ant-v5, not for Hopper-v4; "),
         (["--prior", "good.py"], "good failed (ValueError: the prior returned shape (1,), the action space has (3,)). Mend it"),
-        (["--prior", "expert:empty.py"], "empty.py is no agent of these scripts"),
+        (["--prior", "expert:empty.py"], "empty.py is no agent.npz of these scripts"),
         (
             ["--env-id", "HalfCheetah-v4", "--prior", f"expert:{WALKER}"],
             "its env_id is Walker2d-v4, --env-id is HalfCheetah-v4",

@@ -337,6 +337,14 @@ def test_a_clone_that_falls_short_is_told_why(policy, why):
     assert re.search(why, said)
 
 
+def test_a_clone_is_not_measured_by_episodes_that_the_audition_cut():
+    """Whole episodes have 5 steps; these have 1."""
+    teachers = {name: teacher(constant(value)) for name, value in {CHANCE: -1.5, "prior": 0.9}.items()}
+    verdict = audition(teachers, 7, np.random.default_rng(0)).verdict_on_copy(teachers, -100.0)
+    assert (verdict.cut_after, verdict.falls_short) == (1, False)
+    assert ", cut after 1 steps)" in str(verdict)
+
+
 def test_where_nobody_teaches_no_clone_falls_short():
     teachers = {name: teacher(policy) for name, policy in {CHANCE: constant(1.0), "prior": constant(-1.0)}.items()}
     assert audition(teachers, 10_000, np.random.default_rng(0)).verdict_on_copy(teachers, -100.0).shortfall == ""
@@ -346,7 +354,7 @@ def test_where_nobody_teaches_no_clone_falls_short():
 def test_returns_are_the_discounted_sum_and_go_on_where_time_cut_them_off(terminated):
     rewards, gamma, scale, last_value = [1.0, -2.0, 3.0, 0.5], 0.9, 0.25, 7.0
     episode = Episode(rewards=rewards)
-    episode.end(np.zeros(2), terminated)
+    episode.end(np.zeros(2), terminated, truncated=not terminated)
     future = 0.0 if terminated else last_value
     direct = [
         sum(gamma**k * scale * reward for k, reward in enumerate(rewards[t:])) + gamma ** (len(rewards) - t) * future
