@@ -247,16 +247,20 @@ def report(args: Args) -> None:
     with open(FOLDER / "minutes.csv") as file:
         rows = list(csv.DictReader(file))
     runs: dict[tuple, list[tuple[float, float]]] = {}
+    steps: dict[tuple, int] = {}
     for row in rows:
         key = row["env_id"], row["contestant"], row["seed"]
         runs.setdefault(key, []).append((float(row["seconds"]) / 60, float(row["episodic_return"])))
+        steps[key] = max(steps.get(key, 0), int(row["steps"]))
     env_ids = [env_id for env_id in args.env_ids if any(key[0] == env_id for key in runs)]
-    lines = ["| environment | contestant | seeds | at 1 minute | at 3 minutes | at 10 minutes |", "| --- " * 6 + "|"]
-    figure, axes = plt.subplots(1, len(env_ids), figsize=(4.2 * len(env_ids), 3.4), squeeze=False)
+    header = "| environment | contestant | seeds | steps | at 1 minute | at 3 minutes | at 10 minutes |"
+    lines = [header, "| --- " * 7 + "|"]
+    figure, axes = plt.subplots(1, len(env_ids), figsize=(4.2 * len(env_ids), 3.8), squeeze=False)
     grid = np.linspace(0, args.minutes, 101)
     for axis, env_id in zip(axes[0], env_ids, strict=True):
         for contestant in args.contestants:
-            curves = [sorted(curve) for key, curve in runs.items() if key[:2] == (env_id, contestant)]
+            keys = [key for key in runs if key[:2] == (env_id, contestant)]
+            curves = [sorted(runs[key]) for key in keys]
             if not curves:
                 continue
             # The evaluation before a minute is what one has at that minute.
@@ -266,11 +270,13 @@ def report(args: Args) -> None:
             cells = []
             for minute in (1, 3, 10):
                 values = [_held(curve, minute) for curve in curves]
-                cells.append(f"{np.mean(values):,.0f} [{min(values):,.0f}, {max(values):,.0f}]")
-            lines.append(f"| {env_id} | {contestant} | {len(curves)} | {' | '.join(cells)} |")
+                ends = f" [{min(values):,.0f}, {max(values):,.0f}]" if len(values) > 1 else ""
+                cells.append(f"{np.mean(values):,.0f}{ends}")
+            taken = f"{np.mean([steps[key] for key in keys]):,.0f}"
+            lines.append(f"| {env_id} | {contestant} | {len(curves)} | {taken} | {' | '.join(cells)} |")
         axis.set(title=env_id, xlabel="minutes on one core", ylabel="return of the agent alone")
-    axes[0][0].legend(fontsize=7)
-    figure.tight_layout()
+    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="lower center", ncols=len(args.contestants), frameon=False)
+    figure.tight_layout(rect=(0, 0.07, 1, 1))
     figure.savefig(FOLDER / "figure.png", dpi=110)
     table = "\n".join(lines) + "\n\nMean over seeds of the last evaluation before that minute [least, greatest].\n"
     (FOLDER / "table.md").write_text(table)
