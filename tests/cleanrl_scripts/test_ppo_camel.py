@@ -207,7 +207,7 @@ def test_the_critic_learns_nothing_from_strangers():
     clone = clone_of(linear)
     stranger = Episode()
     stranger.add(np.zeros(3), np.zeros(2), np.zeros(3), 1e6)
-    stranger.end(np.zeros(3), terminated=True)
+    stranger.end(np.zeros(3), terminated=True, truncated=False)
     clone.look_at(stranger, is_own=False)
     assert np.isnan(clone.returns()[-1])
     assert np.isfinite(clone.returns()[:-1]).all()
