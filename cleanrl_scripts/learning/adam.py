@@ -38,6 +38,8 @@ class Adam:
         # The fused kernel takes memory as it lies, and the gradient of a plain sum is one number that stands for all.
         # What the loss leaves out has the gradient 0.
         parts = [part for part in zip(self.parameters, self.means, self.squares, strict=True) if part[0].requires_grad]
+        if not parts:
+            return  # all layers are frozen
         parameters, means, squares = map(list, zip(*parts, strict=True))
         found = torch.autograd.grad(loss, parameters, materialize_grads=True)
         gradients = [gradient.contiguous() for gradient in found]

@@ -63,6 +63,9 @@ def test_a_frozen_layer_stays_until_it_is_unfrozen():
     network = mlp([3, 4, 1])
     before = [parameter.detach().clone() for parameter in network.parameters()]
     optimizer = Adam(network.parameters(), 0.1)
+    network.requires_grad_(False)
+    optimizer.step(network(torch.ones(5, 3)).square().mean())
+    network.requires_grad_(True)
     for is_frozen in (True, False):
         network[0].requires_grad_(not is_frozen)
         optimizer.step(network(torch.ones(5, 3)).square().mean())
