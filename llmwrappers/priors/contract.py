@@ -1,5 +1,6 @@
 """The contract of a prior: what it may be, what its answers mean, and how long it may keep state: for an episode."""
 
+import copy
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -130,3 +131,11 @@ def allowed_actions(answer: Any, space: Discrete) -> NDArray[np.int8]:
     if not mask.any():
         raise ValueError("the prior allowed no action at all")
     return mask
+
+
+def copy_if_possible(policy: Any) -> Any:
+    """Returns a policy's copy, whose state is its own; itself if it holds what cannot be copied: a lock, a socket, a solver."""
+    try:
+        return copy.deepcopy(policy)
+    except Exception:  # copying runs code of the policy's own
+        return policy

@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 
 from llmwrappers.critical_states.guidance import Guidance, GuidanceLookup, GuidedWrapper
+from llmwrappers.priors.contract import copy_if_possible
 from llmwrappers.scalar_reward import scalar_reward
 
 
@@ -84,9 +85,10 @@ class CriticalStateRewarder(GuidedWrapper, RecordConstructorArgs):
         critical_states = os.fspath(critical_states) if isinstance(critical_states, os.PathLike) else critical_states
         alpha, gamma = float(alpha), float(gamma)
         self._lookup = GuidanceLookup(critical_states, env, info_key, patience_steps)
+        critical_states = copy_if_possible(critical_states)  # an environment made from the spec shares no state with this one
         RecordConstructorArgs.__init__(
             self,
-            _disable_deepcopy=True,  # a callable may hold what cannot be copied
+            _disable_deepcopy=True,
             critical_states=critical_states,
             alpha=alpha,
             shaping=shaping,

@@ -17,7 +17,7 @@ from llmwrappers.action_masks.gate import Gate
 from llmwrappers.containment.policy import ContainedPolicy
 from llmwrappers.faults import Faults
 from llmwrappers.priors import load_prior
-from llmwrappers.priors.contract import PriorPolicy, begin_episode, fault_text
+from llmwrappers.priors.contract import PriorPolicy, begin_episode, copy_if_possible, fault_text
 from llmwrappers.priors.prior_input import read_prior_input, require_prior_input
 from llmwrappers.priors.written_for import warn_of_changed_observations
 
@@ -115,6 +115,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         mask_epsilon, radius = self.mask_epsilon, self.radius
         candidate = None if candidate is None else int(candidate)
         self._prior = load_prior(prior, candidate, env, prior_of_another_env, prior_input)
+        prior = copy_if_possible(prior)  # an environment made from the spec shares no state with this one
         RecordConstructorArgs.__init__(
             self, prior=prior, radius=radius, mask_epsilon=mask_epsilon, mapping=mapping, gate=gate, candidate=candidate,
             prior_of_another_env=prior_of_another_env, prior_input=prior_input, _disable_deepcopy=True,

@@ -11,6 +11,7 @@ from gymnasium.utils import RecordConstructorArgs
 
 from llmwrappers.critical_states.guidance import Guidance, GuidanceLookup, GuidedWrapper
 from llmwrappers.making import transformed_actions
+from llmwrappers.priors.contract import copy_if_possible
 
 # Mixed into the seed: default_rng(seed) alone would repeat the environment's own random stream.
 CONTROL_STREAM = 3
@@ -94,9 +95,10 @@ class LLMActionOverride(GuidedWrapper, RecordConstructorArgs):
         critical_states = os.fspath(critical_states) if isinstance(critical_states, os.PathLike) else critical_states
         control_probability = float(control_probability)
         self._lookup = GuidanceLookup(critical_states, env, info_key, patience_steps)
+        critical_states = copy_if_possible(critical_states)  # an environment made from the spec shares no state with this one
         RecordConstructorArgs.__init__(
             self,
-            _disable_deepcopy=True,  # a callable may hold what cannot be copied
+            _disable_deepcopy=True,
             critical_states=critical_states,
             info_key=info_key,
             patience_steps=patience_steps,

@@ -522,6 +522,21 @@ class TestPriorInput:
         assert env.reset(seed=0)[1]["mask_active"]
         assert "prior" in env.spec.additional_wrappers[-1].kwargs
 
+    def test_an_environment_made_from_the_spec_has_a_prior_of_its_own(self):
+        class Controller:
+            asked = 0
+
+            def act(self, observation):
+                self.asked += 1
+                return [1.0]
+
+        controller = Controller()
+        env = LLMActionMask(gym.make("Pendulum-v1"), controller)
+        gym.make(env.spec).reset(seed=0)
+        assert controller.asked == 0
+        env.reset(seed=0)
+        assert controller.asked == 1
+
     def test_a_spec_and_a_pickle_rebuild_it(self):
         masked = balanced(pendulum(), prior_input="simulator")
         assert masked.spec is not None

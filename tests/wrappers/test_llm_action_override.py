@@ -1,5 +1,7 @@
 """LLMActionOverride: what the environment receives, what info says of it, and when it gives up."""
 
+import threading
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -532,3 +534,18 @@ def test_an_action_between_two_actions_is_refused():
     env.reset(seed=0)
     with pytest.raises(ValueError, match="the suggested action must be in"):
         env.step(0)
+
+
+def test_guidance_that_cannot_be_copied_acts():
+    class Guide:
+        def __init__(self):
+            self.lock = threading.Lock()
+
+        def __call__(self, observation):
+            with self.lock:
+                return np.float32([1.5]), 0.0
+
+    env = LLMActionOverride(gym.make("Pendulum-v1"), Guide())
+    env.reset(seed=0)
+    assert env.step(np.float32([0.0]))[4]["executed_action"] == 1.5
+    assert "critical_states" in env.spec.additional_wrappers[-1].kwargs
