@@ -153,8 +153,6 @@ def make_masked_env(args: Args, video_dir: Path | None = None) -> tuple[gym.Env,
         (prior,) = load_priors(args, env.env if isinstance(env, gym.wrappers.RecordVideo) else env).values()
         try:
             env = LLMActionMask(env, prior, args.radius, gate=args.gate, prior_input=args.prior_input)
-            if args.prior_input and video_dir is None:  # a recorder would count it as an episode
-                env.reset(seed=0)  # raises if no info has that key
         except (ValueError, TypeError) as error:
             raise UserError(f"--env-id {args.env_id} --prior {args.prior}: {error}") from None
     return flattened(env, args.env_id), space

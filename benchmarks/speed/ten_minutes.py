@@ -246,12 +246,10 @@ def report(args: Args) -> None:
 
     with open(FOLDER / "minutes.csv") as file:
         rows = list(csv.DictReader(file))
-    runs: dict[tuple, list[tuple[float, float]]] = {}
-    steps: dict[tuple, int] = {}
+    runs: dict[tuple, list[tuple[float, int, float]]] = {}
     for row in rows:
         key = row["env_id"], row["contestant"], row["seed"]
-        runs.setdefault(key, []).append((float(row["seconds"]) / 60, float(row["episodic_return"])))
-        steps[key] = max(steps.get(key, 0), int(row["steps"]))
+        runs.setdefault(key, []).append((float(row["seconds"]) / 60, int(row["steps"]), float(row["episodic_return"])))
     env_ids = [env_id for env_id in args.env_ids if any(key[0] == env_id for key in runs)]
     header = "| environment | contestant | seeds | steps | at 1 minute | at 3 minutes | at 10 minutes |"
     lines = [header, "| --- " * 7 + "|"]
@@ -259,8 +257,7 @@ def report(args: Args) -> None:
     grid = np.linspace(0, args.minutes, 101)
     for axis, env_id in zip(axes[0], env_ids, strict=True):
         for contestant in args.contestants:
-            keys = [key for key in runs if key[:2] == (env_id, contestant)]
-            curves = [sorted(runs[key]) for key in keys]
+            curves = [sorted(curve) for key, curve in runs.items() if key[:2] == (env_id, contestant)]
             if not curves:
                 continue
             # The evaluation before a minute is what one has at that minute.
@@ -272,7 +269,7 @@ def report(args: Args) -> None:
                 values = [_held(curve, minute) for curve in curves]
                 ends = f" [{min(values):,.0f}, {max(values):,.0f}]" if len(values) > 1 else ""
                 cells.append(f"{np.mean(values):,.0f}{ends}")
-            taken = f"{np.mean([steps[key] for key in keys]):,.0f}"
+            taken = f"{np.mean([steps for *_, (_, steps, _) in curves]):,.0f}"
             lines.append(f"| {env_id} | {contestant} | {len(curves)} | {taken} | {' | '.join(cells)} |")
         axis.set(title=env_id, xlabel="minutes on one core", ylabel="return of the agent alone")
     figure.legend(*axes[0][0].get_legend_handles_labels(), loc="lower center", ncols=len(args.contestants), frameon=False)
@@ -283,8 +280,8 @@ def report(args: Args) -> None:
     print(table)
 
 
-def _held(curve: list[tuple[float, float]], minute: float) -> float:
-    before = [value for when, value in curve if when <= minute + LATE_MINUTES]
+def _held(curve: list[tuple[float, int, float]], minute: float) -> float:
+    before = [value for when, _, value in curve if when <= minute + LATE_MINUTES]
     return before[-1] if before else float("nan")
 
 

@@ -13,6 +13,7 @@ from gymnasium.spaces.utils import flatten
 
 from cleanrl_scripts.common.arguments import CommonArgs
 from llmwrappers import PriorPolicy, load_agent, load_prior
+from llmwrappers.agent import AGENT_FILE
 from llmwrappers.errors import UserError
 from llmwrappers.priors import NoPrior, load_candidates, shipped_priors
 from llmwrappers.priors.measurement import play
@@ -148,7 +149,7 @@ def prior_files(args: PriorArgs) -> dict[str, str]:
     if not args.prior_source.path:
         return {}
     path = Path(args.prior_source.path)
-    names = "*.py", "provenance.json", "agent.npz"  # policies, which of them is the default, an expert
+    names = "*.py", "provenance.json", AGENT_FILE  # policies, which of them is the default, an expert
     files = [path] if path.is_file() else sorted(file for name in names for file in path.glob(name))
     return {"prior": hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()} if files else {}
 
