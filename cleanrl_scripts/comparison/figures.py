@@ -39,6 +39,8 @@ def write_at_the_ends(axis, ends: list[tuple[float, str, dict]]) -> None:
             overlap = max(0.0, gap - (positions[i + 1] - positions[i]))
             positions[i] -= overlap / 2
             positions[i + 1] += overlap / 2
+        if positions:
+            positions[0] = max(0.0, positions[0])  # not on the numbers of the x axis
     for position, (_, text, look) in zip(positions, ends, strict=True):
         axis.plot(1.03, position, markersize=5, transform=axis.transAxes, clip_on=False, **look)
         axis.text(1.06, position, text, transform=axis.transAxes, va="center")

@@ -200,6 +200,22 @@ def test_the_tables_of_results_are_those_of_the_comparisons():
     assert rows_of_intervals(ROOT / "docs" / "ultra.md") == finals + expected
 
 
+def test_the_ten_minutes_of_a_page_are_those_of_the_runs():
+    means: dict[tuple[str, str], str] = {}
+    for line in text(COMPARISONS / "ten-minutes" / "table.md").splitlines()[2:]:
+        if line.startswith("| "):
+            env_id, contestant, _, _, *minutes = line.strip("| ").split(" | ")
+            means[env_id, contestant] = "; ".join(cell.split(" [")[0] for cell in minutes)
+    table = text(ROOT / "docs" / "performance.md").split("| return of the agent alone after 1, 3 and 10 minutes | ")[1]
+    header, _, *rows = table.split("\n\n")[0].splitlines()
+    for row in rows:
+        name, *cells = row.strip("| ").split(" | ")
+        contestant = re.sub(r"`|\.py|--prior ", "", name).replace("Stable-Baselines3", "SB3")
+        for env_id, cell in zip(header.strip("| ").split(" | "), cells, strict=True):
+            assert cell == means.pop((env_id, contestant))
+    assert not means
+
+
 @pytest.mark.parametrize("page", [README, ROOT / "benchmarks" / "EVIDENCE.md"], ids=lambda page: page.name)
 def test_every_interval_is_in_the_table_of_a_comparison(page):
     cells = "".join(text(path) for path in COMPARISONS.glob("*/table.md"))
