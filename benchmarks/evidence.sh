@@ -6,7 +6,8 @@
 #   bash benchmarks/evidence.sh --jobs 1     # arguments here go to every comparison
 #
 # CAMEL's lengths are those of its runs of 1 000 000 steps times 0.3 (learning starts at 7 500 instead of 25 000) or times 0.1.
-# Earlier scripts made the folders camel, camel-1m, taught and ultra*; comparison.json names the commit.
+# Earlier scripts made the folders camel, camel-1m, taught, ultra, ultra-alpha, ultra-hopper and ultra-pong. Today's scripts make camel,
+# camel-1m and ultra again, in folders of their own: the last three comparisons.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export OMP_NUM_THREADS=1
@@ -31,10 +32,6 @@ function_alone() { # FOLDER EPISODES ENVIRONMENTS: an LLM's code for critical st
 }
 
 mujoco=(Hopper-v4 Walker2d-v4 Ant-v4)
-paper=(--script td3_camel.py --env-ids "${mujoco[@]}" --total-timesteps 300000 --learning-starts 7500 --no-cuda
-    --expert-models "benchmarks/experts/{env_id}.npz")
-# ULTRA as published: a table, its rewards as they are, no imitation.
-ultra=(--script ppo_ultra.py --total-timesteps 500000 --no-cuda --guidance table --shaping paper --imitation-coef 0)
 
 # PPO warm-started from its prior, and PPO alone; then the other environments with shipped candidates; then useless priors. A run
 # takes minutes. Four environments are small: they get 300 000 steps instead of 1 000 000.
@@ -63,7 +60,7 @@ python benchmarks/stuck_agents.py --env-id llmwrappers/ObstructedMaze-v0 --csv b
     --agents function=benchmarks/results/obstructed_maze/critical.py
 function_alone stuck-alone 200 llmwrappers/{KeyCorridor,DoorKey,LockedRoom,MultiRoom}-v0
 for folder in ultra ultra-imitated; do
-        function_alone "$folder" 100 "${mujoco[@]}" llmwrappers/PongObjects-v0
+    function_alone "$folder" 100 "${mujoco[@]}" llmwrappers/PongObjects-v0
     sed -i s,llmwrappers/PongObjects-v0,ALE/Pong-v5, "benchmarks/comparisons/$folder/alone.csv"
 done
 # Does the audition choose well? What it chooses; then an agent cloned from each candidate, whatever it returns.
@@ -135,20 +132,6 @@ compare ultra-imitated --script ppo_ultra.py --env-ids "${mujoco[@]}" ALE/Pong-v
     --arms none "table-a=--arm a --guidance table" "table-ra=--arm ra --guidance table" \
     "table-random=--arm random --guidance table" "code-a=--arm a --guidance code" "code-ra=--arm ra --guidance code" \
     "code-random=--arm random --guidance code"
-# CAMEL: TD3, the paper's form; then more seeds; then the paper's comparisons. The experts are final agents of the paper's form,
-# because TD3 alone has hardly a good one after 300 000 steps.
-compare paper "${paper[@]}" --arms td3 paper --seeds 1-3
-# ULTRA: PPO alone, PPO with the LLM's actions and rewards, PPO with the same at random states.
-compare ultra "${ultra[@]}" --env-ids "${mujoco[@]}" ALE/Pong-v5 --arms none ra random --seeds 1-3
-compare paper "${paper[@]}" --arms td3 paper --seeds 1-5
-compare paper "${paper[@]}" --arms td3 paper paper-random paper-expert --seeds 1-5
-# ULTRA: the other arms, no entry disabled; the weight of the rewards.
-compare ultra "${ultra[@]}" --env-ids "${mujoco[@]}" ALE/Pong-v5 \
-    --arms none ra random a r rnd statemask "ra-always=--arm ra --control-probability 0" --seeds 1-3
-compare ultra-alpha "${ultra[@]}" --env-ids Hopper-v4 \
-    --arms none "alpha-0.01=--arm ra --alpha 0.01" "alpha-0.1=--arm ra --alpha 0.1" "alpha-0.5=--arm ra --alpha 0.5" --seeds 1-3
-# Is TD3 CleanRL's TD3? Its defaults at full length.
-compare paper-1m --script td3_camel.py --env-ids Hopper-v4 --total-timesteps 1000000 --arms td3 paper --seeds 1-3 --no-cuda
 # CAMEL's ablations, each against the published setting; three priors are bad: random actions, full torque, and the LLM's with its
 # sign reversed.
 for prior in Hopper-v4/policy-5.py Walker2d-v4/policy-3.py Ant-v4/policy-2.py; do # the shipped defaults
@@ -161,3 +144,14 @@ compare paper-ablations --script td3_camel.py --env-ids "${mujoco[@]}" --total-t
     "radius-0.1=--prior shipped --radius 0.1" "radius-0.6=--prior shipped --radius 0.6" \
     "episode=--prior shipped --gate episode" "constant=--prior benchmarks/bad_priors/forward.py" \
     "flipped=--prior benchmarks/comparisons/flipped-{env_id}.py"
+for folder in paper-ablations paper; do alone "$folder" "${mujoco[@]}"; done
+# CAMEL: TD3, the paper's form, other masks. The experts are final agents of the paper's form, because TD3 alone has hardly a good
+# one after 300 000 steps. Then full length: is TD3 CleanRL's TD3?
+compare paper --script td3_camel.py --env-ids "${mujoco[@]}" --total-timesteps 300000 --learning-starts 7500 --no-cuda \
+    --expert-models "benchmarks/experts/{env_id}.npz" --arms td3 paper paper-random paper-expert --seeds 1-5
+compare paper-1m --script td3_camel.py --env-ids Hopper-v4 --total-timesteps 1000000 --arms td3 paper --seeds 1-3 --no-cuda
+# ULTRA as published: a table, its rewards as they are, no imitation. PPO alone; actions and rewards; the same at random states; the
+# other arms; no entry disabled.
+compare ultra-paper --script ppo_ultra.py --env-ids "${mujoco[@]}" ALE/Pong-v5 --total-timesteps 500000 --no-cuda \
+    --guidance table --shaping paper --imitation-coef 0 --seeds 1-3 \
+    --arms none ra random a r rnd statemask "ra-always=--arm ra --control-probability 0"

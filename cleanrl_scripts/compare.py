@@ -103,14 +103,18 @@ def import_curves(args: Args) -> Path:
     return output
 
 
-def compare(args: Args, extra: list[str]) -> tuple[Path, int]:
-    """Trains the missing runs and adds their curves; returns the folder, and how many runs failed."""
-    env_ids = list(dict.fromkeys(args.env_ids))
+def asked_for(args: Args, extra: list[str]) -> dict:
+    """The comparison that the arguments ask for; extra: those of the script."""
     as_given = ("script", "total_timesteps", "expert_models", "threshold", "from_csv", "from_wandb")
     asked = {name: getattr(args, name) for name in as_given}
-    asked |= {"env_ids": env_ids, "seeds": parse_seeds(args.seeds)}
-    asked |= {"arms": parse_arms(args.arms, args.script), "flags": extra}
-    output = Path(args.output or f"comparisons/{Path(args.script).stem}-{folder_name('_'.join(env_ids))}")
+    asked |= {"env_ids": list(dict.fromkeys(args.env_ids)), "seeds": parse_seeds(args.seeds)}
+    return asked | {"arms": parse_arms(args.arms, args.script), "flags": extra}
+
+
+def compare(args: Args, extra: list[str]) -> tuple[Path, int]:
+    """Trains the missing runs and adds their curves; returns the folder, and how many runs failed."""
+    asked = asked_for(args, extra)
+    output = Path(args.output or f"comparisons/{Path(args.script).stem}-{folder_name('_'.join(asked['env_ids']))}")
     external, runs = read_curves(args), plan(asked, output)
     describe(asked, runs, external, output)
     done = {(e.env_id, e.arm, e.seed) for e in curves_of(output)}

@@ -154,7 +154,8 @@ def explanation(report: Report) -> list[str]:
         "its 95 % percentile bootstrap interval, episodes resampled."
     ]
     return [
-        "Final return: the mean of the last tenth of a run's evaluations of the plain agent; over seeds the interquartile mean "
+        "Final return: the mean of the last tenth of a run's evaluations of the plain agent (of fewer than 20 evaluations "
+        "the last one); over seeds the interquartile mean "
         "(of fewer than four seeds the mean). In brackets 95 % percentile bootstrap intervals, seeds resampled 10,000 times.",
         "With few seeds these intervals are too narrow: over three seeds one reaches from the lowest to the highest and holds "
         "the true value in some 75 of 100 cases, not 95, over five seeds in some 90 (if returns are normally distributed).",
