@@ -326,7 +326,7 @@ class _Agent:
         policy, optimizer = self.policy, torch.optim.Adam(self.policy.parameters(), 1e-3)
         half_range = torch.ones(1)
         if isinstance(space, Box):
-            half_range = torch.from_numpy((space.high - space.low) / 2).to(policy.device)
+            half_range = torch.from_numpy(np.where(space.high > space.low, (space.high - space.low) / 2, 1)).to(policy.device)
             policy.log_std.data.copy_((std * half_range).log().ravel())
 
         def learn(*minibatch: NDArray, learning_rate: float) -> float:

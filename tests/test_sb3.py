@@ -272,6 +272,19 @@ def test_its_critic_knows_the_returns():
     assert -2.1 < values.mean() < -0.4
 
 
+def test_an_action_of_one_value_only_is_cloned_too():
+    class Fixed(Line):
+        action_space = Box(np.float32([-2.0, 1.0]), np.float32([4.0, 1.0]))
+
+        def step(self, action):
+            observation, _, *rest = super().step(action)
+            return observation, float(action[0]), *rest
+
+    model = stable_baselines3.PPO("MlpPolicy", make_vec_env(Fixed), seed=0, device="cpu")
+    assert begin_as(model, lambda observation: [4.0, 1.0], total_timesteps=8000, clone_steps=1000).teacher == "prior"
+    assert all(value.isfinite().all() for value in model.policy.state_dict().values())
+
+
 def test_a_prior_that_is_no_better_than_chance_leaves_the_model_as_it_was():
     model = stable_baselines3.PPO("MlpPolicy", make_vec_env(PaidLine), seed=0, device="cpu")
     before = copy.deepcopy(model.policy.state_dict())

@@ -82,7 +82,7 @@ def controller(namespace: dict[str, Any]) -> tuple[Callable, Callable | None]:
         what = f"found {found!r}" if found is not None else "found neither"
         raise PolicyRejected(None, f"it must define policy(obs), or a class Policy with __call__ or act; {what}")
     reset = getattr(owner, "reset", None) or namespace.get("reset")
-    return act, reset if callable(reset) and not _needs_arguments(reset) else None
+    return act, reset if begins_an_episode(reset) else None
 
 
 def acting(found: Any) -> tuple[Any, Any]:
@@ -91,10 +91,12 @@ def acting(found: Any) -> tuple[Any, Any]:
     return owner, owner if callable(owner) else getattr(owner, "act", None)
 
 
-def _needs_arguments(function: Callable) -> bool:
-    """Returns whether a function needs arguments; a ``reset`` that does has another purpose."""
-    parameters = inspect.signature(function).parameters.values()
-    return any(p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters)
+def begins_an_episode(reset: Any) -> bool:
+    """Returns whether a policy's ``reset`` can be called; one that needs arguments has another purpose."""
+    if not callable(reset):
+        return False
+    parameters = inspect.signature(reset).parameters.values()
+    return all(p.default is not p.empty or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters)
 
 
 def describe(error: BaseException, filename: str = "<policy>", with_line: bool = True) -> str:

@@ -21,7 +21,7 @@ from llmwrappers.critical_states.table import CriticalStates
 from llmwrappers.faults import FaultCounts
 from llmwrappers.files import folder_name, sha256
 from llmwrappers.priors import TRUSTED
-from llmwrappers.priors.contract import begin_episode
+from llmwrappers.priors.contract import begin_episode, with_own_state
 
 Guidance = Callable[[Any], tuple[Any, float] | None]
 """An observation (raw, usually an array) -> an action in native units and a reward in [-1, 1]; None if not critical."""
@@ -131,10 +131,9 @@ class GuidanceLookup:
     def __init__(self, source: Any, env: gym.Env, info_key: str | None, patience_steps: int):
         if isinstance(patience_steps, bool) or not isinstance(patience_steps, int) or patience_steps < 0:
             raise ValueError(f"patience_steps must be a whole number of steps, 0 for endless patience, got {patience_steps!r}")
-        self.guidance = load_guidance(source, env, info_key)
-        if isinstance(self.guidance, CriticalFunction):
-            # Too many faults in a row end its calls, and each wrapper counts its own.
-            self.guidance = copy.deepcopy(self.guidance)
+        guidance = load_guidance(source, env, info_key)
+        # Each wrapper has its own state and, since too many faults in a row end the calls of code, its own count of faults.
+        self.guidance: Guidance = with_own_state(guidance)
         self.source, self.info_key, self.patience_steps = source, info_key, patience_steps
         self.hit_count = self.step_count = 0
         self.is_over = False
@@ -183,6 +182,8 @@ class GuidanceLookup:
     def count(self) -> tuple[Any, float] | None:
         """Returns the advice for the current state, and counts the step.
 
+        After an episode's end there is no state to act in: a wrapper below resets instead, as Gymnasium's Autoreset does.
+
         Raises:
             NothingCritical: no state was critical in the first ``patience_steps`` steps
         """
@@ -193,6 +194,9 @@ class GuidanceLookup:
                 "environment or from observations that were normalized, or is its tolerance too small? Compare "
                 "CriticalStates.hit_rate(observations) with its calibration, or turn this off with patience_steps=0"
             )
+        if self.is_over:
+            self.entry, self.advice = -1, None
+            return None
         self.step_count += 1
         self.hit_count += self.advice is not None
         return self.advice

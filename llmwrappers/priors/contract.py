@@ -5,12 +5,13 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
 
 from llmwrappers.containment.errors import PolicyFault
-from llmwrappers.containment.program import Program, acting, describe
+from llmwrappers.containment.program import Program, acting, begins_an_episode, describe
 
 PriorPolicy = Callable[[Any], Any]
 """An observation (raw, usually an array) -> an action in native units; on a Discrete space an action, or those allowed.
@@ -42,7 +43,7 @@ class PriorObject:
 
     def reset(self) -> None:
         """Begins an episode."""
-        if callable(reset := getattr(self._object, "reset", None)):
+        if (reset := reset_of(self._object)) is not None:
             reset()
         elif inspect.isclass(self.source):
             self._begin()
@@ -58,9 +59,16 @@ class PriorObject:
             )
 
 
+def reset_of(policy: Any) -> Callable | None:
+    """Returns the ``reset()`` of a policy, or of the object whose method it is, as of ``controller.act``; None without one."""
+    is_method = inspect.ismethod(policy) and not isinstance(policy.__self__, gym.Env)
+    reset = getattr(policy.__self__ if is_method else policy, "reset", None)
+    return reset if begins_an_episode(reset) else None
+
+
 def begin_episode(policy: PriorPolicy) -> None:
     """Resets a policy that keeps state."""
-    if callable(reset := getattr(policy, "reset", None)):
+    if (reset := reset_of(policy)) is not None:
         reset()
 
 
@@ -133,8 +141,13 @@ def allowed_actions(answer: Any, space: Discrete) -> NDArray[np.int8]:
     return mask
 
 
-def copy_if_possible(policy: Any) -> Any:
-    """Returns a policy's copy, whose state is its own; itself if it holds what cannot be copied: a lock, a socket, a solver."""
+def with_own_state(policy: Any) -> Any:
+    """Returns a copy of a policy with ``reset()``, whose state no other environment changes; else, or if it cannot, the policy.
+
+    What holds a lock, a socket or a solver cannot be copied.
+    """
+    if reset_of(policy) is None:
+        return policy
     try:
         return copy.deepcopy(policy)
     except Exception:  # copying runs code of the policy's own

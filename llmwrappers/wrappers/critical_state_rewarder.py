@@ -9,7 +9,6 @@ import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 
 from llmwrappers.critical_states.guidance import Guidance, GuidanceLookup, GuidedWrapper
-from llmwrappers.priors.contract import copy_if_possible
 from llmwrappers.scalar_reward import scalar_reward
 
 
@@ -85,7 +84,6 @@ class CriticalStateRewarder(GuidedWrapper, RecordConstructorArgs):
         critical_states = os.fspath(critical_states) if isinstance(critical_states, os.PathLike) else critical_states
         alpha, gamma = float(alpha), float(gamma)
         self._lookup = GuidanceLookup(critical_states, env, info_key, patience_steps)
-        critical_states = copy_if_possible(critical_states)  # an environment made from the spec shares no state with this one
         RecordConstructorArgs.__init__(
             self,
             _disable_deepcopy=True,
@@ -107,11 +105,12 @@ class CriticalStateRewarder(GuidedWrapper, RecordConstructorArgs):
 
     def step(self, action):
         """Steps and adds the LLM's reward."""
+        only_resets = self._lookup.is_over  # a wrapper below resets instead of stepping, as Gymnasium's Autoreset does
         advice, entry = self._lookup.count(), self._lookup.entry
         observation, reward, terminated, truncated, info = self.env.step(action)
         next_advice = self._lookup.follow(observation, info, terminated or truncated)
         llm_reward = self._scaled(advice)
-        if self.shaping == "potential":
+        if self.shaping == "potential" and not only_resets:
             llm_reward = (0.0 if terminated else self.gamma * self._scaled(next_advice)) - llm_reward
         # Environments may return the same info dict again.
         critical = advice is not None

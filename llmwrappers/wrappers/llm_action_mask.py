@@ -17,7 +17,7 @@ from llmwrappers.action_masks.gate import Gate
 from llmwrappers.containment.policy import ContainedPolicy
 from llmwrappers.faults import Faults
 from llmwrappers.priors import load_prior
-from llmwrappers.priors.contract import PriorPolicy, begin_episode, copy_if_possible, fault_text
+from llmwrappers.priors.contract import PriorPolicy, begin_episode, fault_text, with_own_state
 from llmwrappers.priors.prior_input import read_prior_input, require_prior_input
 from llmwrappers.priors.written_for import warn_of_changed_observations
 
@@ -36,7 +36,8 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
     The interval applies while the gate is open, with probability ``mask_epsilon``; else it is the whole space. The gate is
     drawn at every step (CAMEL) or once per episode, from its own random stream, which ``reset(seed=...)`` seeds. The prior
     may keep state for an episode: it is called once for every observation, in order, also while the gate is closed, but not
-    as long as ``mask_epsilon`` has been 0 since the reset. ``prior_answer`` holds its answer.
+    as long as ``mask_epsilon`` has been 0 since the reset. An object with ``reset()`` is copied: each mask plays its own.
+    ``prior_answer`` holds the prior's answer.
 
     A prior that raises, or returns a wrong shape, NaN or Inf, makes a fault: the whole space is allowed for that step, the
     fault is counted, and the first one gives a warning. After 10 faults in a row the mask stays off, with a second warning.
@@ -114,8 +115,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         self.mask_epsilon, self.radius = mask_epsilon, radius
         mask_epsilon, radius = self.mask_epsilon, self.radius
         candidate = None if candidate is None else int(candidate)
-        self._prior = load_prior(prior, candidate, env, prior_of_another_env, prior_input)
-        prior = copy_if_possible(prior)  # an environment made from the spec shares no state with this one
+        self._prior = load_prior(with_own_state(prior), candidate, env, prior_of_another_env, prior_input)
         RecordConstructorArgs.__init__(
             self, prior=prior, radius=radius, mask_epsilon=mask_epsilon, mapping=mapping, gate=gate, candidate=candidate,
             prior_of_another_env=prior_of_another_env, prior_input=prior_input, _disable_deepcopy=True,

@@ -11,7 +11,6 @@ from gymnasium.utils import RecordConstructorArgs
 
 from llmwrappers.critical_states.guidance import Guidance, GuidanceLookup, GuidedWrapper
 from llmwrappers.making import transformed_actions
-from llmwrappers.priors.contract import copy_if_possible
 
 # Mixed into the seed: default_rng(seed) alone would repeat the environment's own random stream.
 CONTROL_STREAM = 3
@@ -38,7 +37,7 @@ class LLMActionOverride(GuidedWrapper, RecordConstructorArgs):
         All at reset and step; at reset the actions are NaN (0 on a Discrete space), the others False and -1
 
     Args:
-        env: an environment with a Box or a Discrete action space
+        env: an environment with a Discrete action space or a Box of floats
         critical_states: a name of a shipped table ("Hopper-v4"), a path to a table (.json), to code (.py) or to a folder
             with ``table.json``, or a callable such as CriticalStates: observation -> (action, reward) or None
         info_key: if not None, the key of an array in every ``info`` to look up instead of the observation
@@ -50,7 +49,7 @@ class LLMActionOverride(GuidedWrapper, RecordConstructorArgs):
             ``patience_steps``, a missing ``info_key``
         InvalidProbability: ``control_probability`` outside [0, 1)
         PolicyRejected: code that does not run as a critical function
-        TypeError: an action space that is neither Box nor Discrete
+        TypeError: an action space that is neither Discrete nor a Box of floats
         NothingCritical: by ``step``, if no state was critical in the first ``patience_steps`` steps
 
     Example:
@@ -78,10 +77,11 @@ class LLMActionOverride(GuidedWrapper, RecordConstructorArgs):
         patience_steps: int = 20_000,
         control_probability: float = 0.0,
     ):
-        if not isinstance(env.action_space, Box | Discrete):
-            space = env.action_space
+        space = env.action_space
+        is_of_floats = isinstance(space, Box) and np.issubdtype(space.dtype, np.floating)
+        if not (is_of_floats or isinstance(space, Discrete)):
             raise TypeError(
-                f"LLMActionOverride serves Box and Discrete action spaces, got {space}; {transformed_actions(space)}"
+                f"LLMActionOverride serves Discrete spaces and Boxes of floats, got {space}; {transformed_actions(space)}"
             )
         if env.has_wrapper_attr("native_action_space"):
             raise ValueError(f"LLMActionOverride belongs below LLMActionMask, where actions are in native units; got {env}")
@@ -95,7 +95,6 @@ class LLMActionOverride(GuidedWrapper, RecordConstructorArgs):
         critical_states = os.fspath(critical_states) if isinstance(critical_states, os.PathLike) else critical_states
         control_probability = float(control_probability)
         self._lookup = GuidanceLookup(critical_states, env, info_key, patience_steps)
-        critical_states = copy_if_possible(critical_states)  # an environment made from the spec shares no state with this one
         RecordConstructorArgs.__init__(
             self,
             _disable_deepcopy=True,

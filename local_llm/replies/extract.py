@@ -270,17 +270,27 @@ def _statements(code: Code, called: str) -> list[_Statement]:
 
 
 def _changed(node: ast.stmt, reach: dict[str, set[str]], called: str, source: str) -> set[str]:
-    """What a call that stands alone may change: what its function uses, or NumPy's argument, or its random numbers."""
-    match node:
-        case ast.Expr(value=ast.Call(func=ast.Name(id=name))) if called not in reach.get(name, {called}):
-            return reach[name]  # fill(2.0)
-        case ast.Expr(value=ast.Call(func=ast.Attribute() as function, args=arguments)):
-            module, *_, name = ast.unparse(function).split(".")
-            if name == "seed" and re.search(r"\brandom\.(?!seed\b)", source):
-                return {module}  # np.random.seed(0)
-            if module in ("np", "numpy"):
-                return {part.id for part in arguments if isinstance(part, ast.Name)}  # np.fill_diagonal(W, 2.0)
-    return set()
+    """What calls that stand alone may change: their arguments, what their function uses, or random numbers."""
+    changed: set[str] = set()
+    for part in ast.walk(node):
+        match part:
+            case ast.Expr(value=ast.Call(func=ast.Name(id=name)) as call) if called not in reach.get(name, {called}):
+                changed |= reach[name] | _arguments(call)  # fill(2.0), fill(W)
+            case ast.Expr(value=ast.Call(func=ast.Name(id="setattr")) as call):
+                changed |= _arguments(call)
+            case ast.Expr(value=ast.Call(func=ast.Attribute() as function) as call):
+                module, *_, name = ast.unparse(function).split(".")
+                if name == "seed" and re.search(r"\brandom\.(?!seed\b)", source):
+                    changed.add(module)  # np.random.seed(0)
+                elif module in ("np", "numpy", "random", "bisect", "heapq"):
+                    changed |= _arguments(call)  # np.fill_diagonal(W, 2.0)
+    return changed
+
+
+def _arguments(call: ast.Call) -> set[str]:
+    """The names in the arguments of a call."""
+    values = [*call.args, *(keyword.value for keyword in call.keywords)]
+    return {part.id for value in values for part in ast.walk(value) if isinstance(part, ast.Name)}
 
 
 def _assembled(codes: list[Code], chosen: int) -> str:

@@ -154,8 +154,9 @@ def test_a_program_that_holds_no_policy(source, reason):
         ContainedPolicy(source)(np.ones(1))
 
 
-def test_what_is_drawn_without_a_seed_is_the_same_in_every_process():
-    source = "import random\ndef policy(obs):\n    return [random.random()]"
+@pytest.mark.parametrize("draw", ["random.random()", "numpy.random.uniform()"])
+def test_what_is_drawn_without_a_seed_is_the_same_in_every_process(draw):
+    source = f"import random\nimport numpy\ndef policy(obs):\n    return [{draw}]"
     first = ContainedPolicy(source)
     drawn = [first(np.ones(1)).item() for _ in range(3)]
     first.close()

@@ -1,5 +1,6 @@
 """What the answers of a prior mean, what may be a prior, and that its state lives for an episode."""
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.spaces import Discrete
@@ -211,6 +212,43 @@ COUNTERS = {
 class TestBeginEpisode:
     def test_a_function_may_have_none(self):
         begin_episode(lambda observation: observation)
+
+    def test_of_a_method_its_object_begins_one(self):
+        class Counter:
+            n = 0
+
+            def act(self, observation):
+                self.n += 1
+                return [self.n]
+
+            def reset(self):
+                self.n = 0
+
+        act = Counter().act
+        for _ in range(2):
+            begin_episode(act)
+            assert act(None) == [1]
+
+    def test_of_an_environments_method_none_is_begun(self):
+        class Solved(gym.Env):
+            def act(self, observation):
+                return [1.0]
+
+            def reset(self, *, seed=None, options=None):
+                raise AssertionError("resets the environment within its own reset")
+
+        begin_episode(Solved().act)
+
+    def test_a_reset_that_needs_arguments_has_another_purpose(self):
+        class Targeted:
+            def act(self, observation):
+                return [1.0]
+
+            def reset(self, target):
+                raise AssertionError
+
+        begin_episode(Targeted())
+        begin_episode(PriorObject(Targeted()))
 
     def test_what_is_called_reset_and_is_no_function_is_left_alone(self):
         def policy(observation):

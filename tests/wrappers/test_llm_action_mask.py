@@ -522,20 +522,27 @@ class TestPriorInput:
         assert env.reset(seed=0)[1]["mask_active"]
         assert "prior" in env.spec.additional_wrappers[-1].kwargs
 
-    def test_an_environment_made_from_the_spec_has_a_prior_of_its_own(self):
+    @pytest.mark.parametrize("given", [lambda controller: controller, lambda controller: controller.act])
+    def test_each_environment_has_a_prior_of_its_own(self, given):
         class Controller:
             asked = 0
 
             def act(self, observation):
                 self.asked += 1
-                return [1.0]
+                return [0.1 * self.asked]
 
-        controller = Controller()
-        env = LLMActionMask(gym.make("Pendulum-v1"), controller)
-        gym.make(env.spec).reset(seed=0)
-        assert controller.asked == 0
-        env.reset(seed=0)
-        assert controller.asked == 1
+            def reset(self):
+                self.asked = 0
+
+        controller = given(Controller())
+        spec = LLMActionMask(gym.make("Pendulum-v1"), controller).spec
+        for envs in (
+            gym.make_vec(spec, num_envs=3, vectorization_mode="sync"),
+            gym.vector.SyncVectorEnv([lambda: LLMActionMask(gym.make("Pendulum-v1"), controller)] * 3),
+        ):
+            low = [envs.reset(seed=0)[1]["action_low"], envs.step(np.zeros((3, 1), np.float32))[4]["action_low"]]
+            low.append(envs.reset(seed=0)[1]["action_low"])
+            np.testing.assert_allclose(np.squeeze(low) + 0.6, [[0.1] * 3, [0.2] * 3, [0.1] * 3], rtol=1e-5)
 
     def test_a_spec_and_a_pickle_rebuild_it(self):
         masked = balanced(pendulum(), prior_input="simulator")

@@ -328,6 +328,25 @@ class TestStack:
         ):
             LLMActionOverride(Bits(), AT_1_AND_3)
 
+    def test_a_box_of_whole_numbers_is_refused_because_they_would_be_cut(self):
+        class Stock(Echo):
+            def __init__(self):
+                super().__init__()
+                self.action_space = Box(0, 5, (2,), np.int64)
+
+        with pytest.raises(TypeError, match=r"Boxes of floats, got Box\(0, 5, \(2,\), int64\); .*rint"):
+            LLMActionOverride(Stock(), AT_1_AND_3)
+
+    def test_the_step_that_only_resets_below_is_in_no_state(self):
+        env = LLMActionOverride(gym.wrappers.Autoreset(Turns()), lambda observation: (1, 1.0))
+        env = CriticalStateRewarder(env, lambda observation: (1, 1.0), alpha=1.0, shaping="potential")
+        *_, last, resets, first = played(env, np.int64(0), 5 + 1 + 1)
+        for _, _, _, _, info in (last, first):
+            assert info["llm_reward"] == pytest.approx(0.99 - 1.0)
+            assert info["action_overridden"]
+        assert not any(resets[4][key] for key in ("llm_reward", "action_overridden", "critical"))
+        assert env.step_count == env.hit_count == 6
+
     @pytest.mark.parametrize("outer_first", [False, True])
     def test_with_the_rewarder_in_both_orders(self, outer_first):
         if outer_first:

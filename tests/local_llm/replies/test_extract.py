@@ -121,6 +121,12 @@ UNTOUCHED = {
     "gains set by a function": f"{IMPORT}W = np.zeros((1, 2))\n\ndef fill():\n    W[0, 1] = 2.0\n\nfill()\n\n\n"
     "def policy(obs):\n    return W @ obs[:2]\n",
     "gains set by NumPy": f"{IMPORT}W = np.zeros((2, 2))\nnp.fill_diagonal(W, 2)\n\ndef policy(obs):\n    return W @ obs[:2]\n",
+    "gains set through an argument": 'G = {"p": 1.0}\n\ndef tune(gains):\n    gains["p"] = 2.0\n\ntune(G)\n\n'
+    'def policy(obs):\n    return G["p"] * obs[:1]\n',
+    "gains set in a loop": "W = [0.0, 0.0]\n\ndef put(w, i):\n    w[i] = 2.0\n\nfor i in range(2):\n    put(W, i)\n\n"
+    "def policy(obs):\n    return W[0] * obs[:1]\n",
+    "an attribute set by name": 'class G:\n    p = 1.0\n\nsetattr(G, "p", 2.0)\n\ndef policy(obs):\n    return G.p * obs[:1]\n',
+    "a sorted list": "import bisect\nW = [2.0]\nbisect.insort(W, 1.0)\n\ndef policy(obs):\n    return W[0] * obs[:1]\n",
     "a seed": f"{IMPORT}np.random.seed(0)\n\ndef policy(obs):\n    return obs[:1] + np.random.randn()\n",
     "an optional second argument": "def policy(obs, t=0, *, gain=1.0):\n    return gain * obs[:1]\n",
     "annotations": "def policy(observation: list[float], /) -> list[float]:\n    return observation[:1]\n",
