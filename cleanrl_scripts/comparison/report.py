@@ -93,13 +93,16 @@ def write_report(folder: Path, threshold: float | None) -> Report:
     evaluations = from_csv(folder / "curves.csv", ())
     seen = {(e.env_id, e.arm, e.seed) for e in evaluations}
     names = [description.get(name, []) for name in ("env_ids", "arms", "seeds")]
-    missing: dict[str, list[str]] = {}
+    missing: dict[str, dict[str, list[str]]] = {}
     for env_id, arm, seed in itertools.product(*names):
         if (env_id, arm, seed) not in seen:
             run = description.get("runs", {}).get(env_id, {}).get(arm, {}).get(str(seed), {})
             why = f"Left out, which may flatter its arm ({run['left_out']})" if "left_out" in run else "Not finished"
-            missing.setdefault(why, []).append(f"{env_id} {arm} seed {seed}")
-    notes = [f"{why}: {', '.join(runs)}." for why, runs in missing.items()]
+            missing.setdefault(why, {}).setdefault(f"{env_id} {arm}", []).append(str(seed))
+    notes = []
+    for why, runs in missing.items():
+        listed = (f"{name} seed{'s' * (len(seeds) > 1)} {', '.join(seeds)}" for name, seeds in runs.items())
+        notes.append(f"{why}: {'; '.join(listed)}.")
     arms, hours = description.get("arms", ()), hours_of_a_step(description)
     report = make_report(evaluations, arms, threshold, notes, hours, returns_alone(folder))
     report.notes += cost(description, len(seen))

@@ -307,7 +307,7 @@ def test_a_run_that_fails_is_shown_and_the_others_go_on(script, tmp_path):
     assert printed.count("the disk is full") == 2
     assert "failed: A-v0 bbb seed 1: exit code 1" in printed
     assert "2 runs failed; the same command tries them again" in printed
-    assert "Not finished: A-v0 bbb seed 1, A-v0 bbb seed 2." in (tmp_path / "out" / "table.md").read_text()
+    assert "Not finished: A-v0 bbb seeds 1, 2." in (tmp_path / "out" / "table.md").read_text()
 
 
 def test_a_typo_starts_one_run_only(script, tmp_path):
