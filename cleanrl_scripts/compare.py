@@ -64,7 +64,7 @@ class Args:
     from_wandb: tuple[str, ...] = ()
     """W&B projects (entity/project) with tracked runs of the scripts to add"""
     track: bool = False
-    """if toggled, table and figures go to Weights and Biases (WANDB_MODE=offline needs no account)"""
+    """if toggled, runs, table and figures go to Weights and Biases (WANDB_MODE=offline needs no account)"""
     wandb_project_name: str = "llmwrappers"
     """the wandb's project name"""
     wandb_entity: str | None = None
@@ -99,7 +99,7 @@ def import_curves(args: Args) -> Path:
         raise UserError(f"--output {output} holds a comparison: name its --env-ids, or another --output")
     external = read_curves(args)
     output.mkdir(parents=True, exist_ok=True)
-    keep_curves(output, external, {})
+    keep_curves(output, merge(curves_of(output), external), {})
     return output
 
 
@@ -108,7 +108,9 @@ def asked_for(args: Args, extra: list[str]) -> dict:
     as_given = ("script", "total_timesteps", "expert_models", "threshold", "from_csv", "from_wandb")
     asked = {name: getattr(args, name) for name in as_given}
     asked |= {"env_ids": list(dict.fromkeys(args.env_ids)), "seeds": parse_seeds(args.seeds)}
-    return asked | {"arms": parse_arms(args.arms, args.script), "flags": extra}
+    tracking = ["--track", "--wandb-project-name", args.wandb_project_name] if args.track else []
+    tracking += ["--wandb-entity", args.wandb_entity] if args.track and args.wandb_entity else []
+    return asked | {"arms": parse_arms(args.arms, args.script), "flags": [*extra, *tracking]}
 
 
 def compare(args: Args, extra: list[str]) -> tuple[Path, int]:
@@ -116,6 +118,12 @@ def compare(args: Args, extra: list[str]) -> tuple[Path, int]:
     asked = asked_for(args, extra)
     output = Path(args.output or f"comparisons/{Path(args.script).stem}-{folder_name('_'.join(asked['env_ids']))}")
     external, runs = read_curves(args), plan(asked, output)
+    for env_id, arm in dict.fromkeys((e.env_id, e.arm) for e in external if e.env_id in asked["env_ids"]):
+        first = min(e.step for e in external if (e.env_id, e.arm) == (env_id, arm))
+        if first > args.total_timesteps:
+            raise UserError(
+                f"--total-timesteps {args.total_timesteps}: the curves of {arm} that you add in {env_id} begin at step {first}"
+            )
     describe(asked, runs, external, output)
     done = {(e.env_id, e.arm, e.seed) for e in curves_of(output)}
     todo = [run for run in runs if run.run_dir or (run.env_id, run.arm, run.seed) not in done]

@@ -60,7 +60,7 @@ def main(argv: list[str] | None = None) -> None:
     players: dict[str, Callable[[Any], Any]] = {
         "random actions": lambda observation: env.action_space.sample(),
         "what the LLM wrote": load_prior(ENV_ID),
-        f"after {args.total_timesteps:,} steps": agent,
+        "the agent" if args.run else f"after {args.total_timesteps:,} steps": agent,
     }
     returns = {name: fmean(measure(env, act, args.episodes, FIRST_SEED).returns) for name, act in players.items()}
     for name, value in returns.items():

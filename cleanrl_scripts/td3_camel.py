@@ -328,6 +328,7 @@ def train(args: Args, env: gym.Env, eval_env: gym.Env, space: Box, run_dir: Path
             evaluated = evaluate_now()
         while global_step < args.total_timesteps:
             observation, info = env.reset(seed=int(rng.integers(2**31)))
+            observation = np.array(observation)  # a copy: env may write the next one over it
             center, half_width = interval(info)
             episodic_return, episodic_length, masked_steps, widths, done = 0.0, 0, 0, 0.0, False
             while not done and global_step < args.total_timesteps:
@@ -349,7 +350,7 @@ def train(args: Args, env: gym.Env, eval_env: gym.Env, space: Box, run_dir: Path
                     not_terminated=not terminated,
                 )  # fmt: skip
                 td3.replay.add(transition)
-                observation, center, half_width = next_observation, next_center, next_half_width
+                observation, center, half_width = np.array(next_observation), next_center, next_half_width
                 episodic_return += float(reward)
                 episodic_length += 1
                 done = terminated or truncated

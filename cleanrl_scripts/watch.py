@@ -71,8 +71,10 @@ def player(args: Args) -> tuple[gym.Env, PriorPolicy, str]:
     """The environment, the policy that plays in it, and the name of that policy."""
     if (args.run is None) == (args.env_id is None):
         raise UserError("give either --run, a run folder, or --env-id, an environment")
-    if args.run and args.prior:
+    if args.run and (args.prior or args.candidate is not None):
         raise UserError("--run and --prior: one of them plays")
+    if args.run and args.env_kwargs != "{}":
+        raise UserError("--env-kwargs is for --env-id; a run folder knows its environment")
     mode = "human" if has_display() and args.output is None else "rgb_array"
     if args.run:
         agent = load_agent(args.run)

@@ -166,9 +166,9 @@ class Curves:
         return scipy.integrate.trapezoid(returns, self.steps, axis=0) / span if span else returns[0]
 
     def steps_to(self, arm: str, threshold: float) -> np.ndarray:
-        """The first evaluation of each seed that reaches the threshold; inf if none does."""
-        curves = (sorted(curve.items()) for curve in self.evaluated[arm])
-        return np.array([next((step for step, value in curve if value >= threshold), np.inf) for curve in curves])
+        """The first evaluation of each seed, up to the common end, that reaches the threshold; inf if none does."""
+        reached = ([step for step, value in curve.items() if value >= threshold] for curve in self.evaluated[arm])
+        return np.array([min((step for step in steps if step <= self.steps[-1]), default=np.inf) for steps in reached])
 
     def paired(self, baseline: str, arm: str, scores: Callable[[str], np.ndarray]) -> np.ndarray | None:
         """The scores of both for their common seeds, (2, seeds)."""

@@ -15,9 +15,10 @@ def record(env: gym.Env, env_id: str, agent: ActorCritic, episodes: int, seed: i
         rng, length, done = np.random.default_rng(episode_seed), 0, False
         observation, _ = env.reset(seed=episode_seed)
         while not done:
+            observation = np.array(observation)  # a copy: env may write the next one over it
             action = agent.act(observation, rng)
             next_observation, reward, terminated, truncated, _ = env.step(action)
-            steps.append((np.array(observation), action, float(reward)))
+            steps.append((observation, action, float(reward)))
             observation, length, done = next_observation, length + 1, terminated or truncated
         lengths.append(length)
         terminations.append(terminated)  # pyright: ignore[reportPossiblyUnbound]

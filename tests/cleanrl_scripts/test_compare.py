@@ -370,6 +370,22 @@ def test_the_first_arm_that_is_named_is_the_baseline(script, tmp_path):
     assert "P(better than a)" in (tmp_path / "out" / "table.md").read_text()
 
 
+def test_a_second_import_adds_to_the_first(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for arm, value in (("a", 1.0), ("b", 2.0), ("a", 3.0)):
+        Path("curves.csv").write_text(f"env_id,arm,step,episodic_return,seed\nA-v0,{arm},0,{value},1\n")
+        assert compare.main(["--from-csv", "curves.csv"]) == 0
+    rows = Path("comparisons/from-curves/curves.csv").read_text().splitlines()
+    assert sorted(row.split(",")[1:5] for row in rows[1:]) == [["a", "1", "0", "3.0"], ["b", "1", "0", "2.0"]]
+
+
+def test_curves_that_begin_after_the_runs_end_are_refused_before_training(script, tmp_path):
+    (tmp_path / "late.csv").write_text("step,episodic_return,seed\n100000,1.0,1\n200000,2.0,1\n")
+    with pytest.raises(UserError, match=r"--total-timesteps \d+: the curves of late that you add in A-v0 begin at step 100000"):
+        compare.main([*script, "--seeds", "1", "--arms", "a", "--from-csv", str(tmp_path / "late.csv")])
+    assert not (tmp_path / "out" / "runs").exists()
+
+
 def test_imported_curves_are_not_taken_for_runs(script, tmp_path):
     (tmp_path / "bb.csv").write_text("step,episodic_return,seed\n0,1.0,1\n100,2.0,1\n")
     command = [*script, "--seeds", "1"]
@@ -589,7 +605,7 @@ def test_a_corrupt_csv_names_file_and_line(tmp_path, monkeypatch, text, message)
 
 def test_a_comparison_is_tracked_offline(tmp_path):
     environment = {**os.environ, "WANDB_MODE": "offline", "WANDB_SILENT": "true"}
-    arms = ["td3=--prior none --track", "paper-random=--prior random --track"]
+    arms = ["td3", "paper-random"]
     output = tmp_path / "out"
     run(
         *QUICK, "--arms", *arms, "--seeds", "1", "--total-timesteps", "600", "--output", str(output), "--track", env=environment

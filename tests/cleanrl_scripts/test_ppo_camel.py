@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import ROOT, Line, kill_and_resume, linear, metrics_of
-from gymnasium.spaces import Discrete
+from gymnasium.spaces import Box, Discrete
 
 from cleanrl_scripts import ppo_camel
 from cleanrl_scripts.learning import actor_critic, networks
@@ -175,6 +175,22 @@ def clone_of(policy) -> DAgger:
     clone = DAgger(teacher, agent, loss.learn, gamma=0.5, clone_steps=20_000, learning_rate=1e-3, found=found, rng=rng)
     clone.finish()
     return clone
+
+
+def test_an_action_of_one_value_only_is_cloned_too():
+    class Fixed(Line):
+        action_space = Box(np.float32([-2.0, 1.0]), np.float32([4.0, 1.0]))
+
+    env = Fixed()
+    agent = ActorCritic(env.observation_space, env.action_space, np.random.default_rng(0), torch.device("cpu"))
+    loss, advice = ppo_camel.BehaviourCloning(agent, env.action_space, 0.2), np.float32([[0.5, 1.0]])
+    assert np.isfinite(loss.learn(np.zeros((1, 3), np.float32), advice, np.float32([0.0]), learning_rate=1e-3))
+    assert agent.log_std.isfinite().all()
+
+
+def test_without_a_prior_no_minibatches_of_a_clone_are_asked_for():
+    arguments = ["--env-id", "CartPole-v1", "--prior", "none", "--num-steps", "100", "--num-minibatches", "4"]
+    assert ppo_camel.parse_args(arguments).num_steps == 100
 
 
 def test_a_clone_does_what_its_teacher_does():

@@ -17,7 +17,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from conftest import ROOT, OneStep, kill_and_resume, metrics_of
+from conftest import ROOT, OneBuffer, OneStep, kill_and_resume, metrics_of
 from torch import nn
 
 from cleanrl_scripts.common.run_folder import save_checkpoint, serialize
@@ -587,6 +587,19 @@ def test_the_replay_holds_what_the_environment_received(train, td3_camel):
     rows = replay_of(td3_camel, run_dir, 2, 1)
     assert len(rows["action"]) >= 10
     assert (rows["action"] == 0.25).all()
+
+
+gym.register("llmwrappers-tests/OneBuffer-v0", lambda: OneBuffer(gym.make("Pendulum-v1")), disable_env_checker=True)
+
+
+def test_an_environment_may_write_the_next_observation_over_the_last(train, td3_camel):
+    arguments = ["--prior", "none", "--total-timesteps", "300", "--checkpoint-every", "300"]
+    rows, of_one_buffer = (
+        replay_of(td3_camel, train("--env-id", env_id, *arguments), 3, 1)
+        for env_id in ("Pendulum-v1", "llmwrappers-tests/OneBuffer-v0")
+    )
+    for name in ("obs", "next_obs", "action"):
+        np.testing.assert_array_equal(of_one_buffer[name], rows[name])
 
 
 def test_exploration_noise_is_a_fraction_of_half_the_range(train, td3_camel):

@@ -25,6 +25,12 @@ def test_a_film_shows_at_most_25_pictures_a_second_and_lasts_as_long_as_the_epis
     assert seconds == pytest.approx(frames / 25, abs=0.05)
 
 
+@pytest.mark.parametrize("also", [["--prior", "x.py"], ["--candidate", "2"], ["--env-kwargs", '{"g": 1.6}']])
+def test_a_run_brings_its_agent_and_its_environment(watch, also):
+    with pytest.raises(UserError, match=f"{also[0] if also[0] == '--env-kwargs' else '--prior'}"):
+        watch(["--run", "runs/some", *also])
+
+
 def test_what_rendering_needs_is_said_in_one_sentence(watch, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pygame", None)
     with pytest.raises(UserError, match=r"^Pendulum-v1 cannot be rendered: .*pip install"):

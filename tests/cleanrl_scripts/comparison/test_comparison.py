@@ -220,6 +220,8 @@ def test_the_scores_of_a_run():
     np.testing.assert_allclose(curves.area("a"), [95.0, 5.0])
     np.testing.assert_array_equal(curves.steps_to("a", 100.0), [1000, np.inf])
     np.testing.assert_array_equal(curves.steps_to("a", 5.0), [100, 0])
+    longer = aligned({("a", 1): {0: 0.0, 100: 9.0}, ("b", 1): {0: 0.0, 100: 1.0, 900: 9.0}})
+    assert longer.steps_to("b", 9.0).tolist() == [np.inf]  # all are compared up to step 100
     uneven = aligned({("a", 1): {0: 0.0, 10: 10.0, 40: 10.0}})
     np.testing.assert_allclose(uneven.area("a"), [(50 + 300) / 40])
     assert steps_to_threshold(np.array([1000.0, 2000.0, np.inf])) == "2,000 (2 of 3 seeds)"
