@@ -59,8 +59,9 @@ for folder in stuck-credited stuck-parts; do function_alone "$folder" 200 llmwra
 python benchmarks/stuck_agents.py --env-id llmwrappers/ObstructedMaze-v0 --csv benchmarks/comparisons/stuck-obstructed/alone.csv \
     --agents function=benchmarks/results/obstructed_maze/critical.py
 function_alone stuck-alone 200 llmwrappers/{KeyCorridor,DoorKey,LockedRoom,MultiRoom}-v0
-for folder in ultra ultra-imitated; do
-    function_alone "$folder" 100 "${mujoco[@]}" llmwrappers/PongObjects-v0
+for folder in ultra ultra-imitated; do function_alone "$folder" 100 "${mujoco[@]}"; done
+for folder in ultra ultra-imitated-pong; do
+    function_alone "$folder" 100 llmwrappers/PongObjects-v0
     sed -i s,llmwrappers/PongObjects-v0,ALE/Pong-v5, "benchmarks/comparisons/$folder/alone.csv"
 done
 # Does the audition choose well? What it chooses; then an agent cloned from each candidate, whatever it returns.
@@ -128,10 +129,12 @@ compare stuck-parts --script ppo_ultra.py "${corridor[@]}" \
     --arms a "played=--arm a --imitation-coef 0" "imitated=--arm a --control-probability 0.99" ra
 compare stuck-rice --script benchmarks/rice.py "${corridor[@]}" --arms "rice=--statemask-timesteps 50000"
 # ULTRA's guidance imitated, for agents that are not stuck: the paper's tasks, its table and the LLM's code.
-compare ultra-imitated --script ppo_ultra.py --env-ids "${mujoco[@]}" ALE/Pong-v5 --total-timesteps 500000 --no-cuda --seeds 1-3 \
-    --arms none "table-a=--arm a --guidance table" "table-ra=--arm ra --guidance table" \
-    "table-random=--arm random --guidance table" "code-a=--arm a --guidance code" "code-ra=--arm ra --guidance code" \
-    "code-random=--arm random --guidance code"
+imitated=(--script ppo_ultra.py --total-timesteps 500000 --no-cuda --seeds 1-3
+    --arms none "table-a=--arm a --guidance table" "table-ra=--arm ra --guidance table"
+    "table-random=--arm random --guidance table" "code-a=--arm a --guidance code" "code-ra=--arm ra --guidance code"
+    "code-random=--arm random --guidance code")
+compare ultra-imitated --env-ids "${mujoco[@]}" "${imitated[@]}"
+compare ultra-imitated-pong --env-ids ALE/Pong-v5 "${imitated[@]}"
 # CAMEL's ablations, each against the published setting; three priors are bad: random actions, full torque, and the LLM's with its
 # sign reversed.
 for prior in Hopper-v4/policy-5.py Walker2d-v4/policy-3.py Ant-v4/policy-2.py; do # the shipped defaults
