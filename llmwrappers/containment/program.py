@@ -95,7 +95,10 @@ def begins_an_episode(reset: Any) -> bool:
     """Returns whether a policy's ``reset`` can be called; one that needs arguments has another purpose."""
     if not callable(reset):
         return False
-    parameters = inspect.signature(reset).parameters.values()
+    try:
+        parameters = inspect.signature(reset).parameters.values()
+    except ValueError:  # compiled code may not tell
+        return True
     return all(p.default is not p.empty or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters)
 
 

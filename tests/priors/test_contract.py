@@ -250,6 +250,19 @@ class TestBeginEpisode:
         begin_episode(Targeted())
         begin_episode(PriorObject(Targeted()))
 
+    def test_a_compiled_reset_that_does_not_tell_its_arguments_is_called(self):
+        class Compiled:
+            def __init__(self):
+                self.state = {"phase": 0.3}
+                self.reset = self.state.clear  # inspect cannot read it in every Python
+
+            def act(self, observation):
+                return [1.0]
+
+        compiled = Compiled()
+        begin_episode(compiled)
+        assert not compiled.state
+
     def test_what_is_called_reset_and_is_no_function_is_left_alone(self):
         def policy(observation):
             return observation
