@@ -45,7 +45,7 @@ from cleanrl_scripts.learning.priors_of_arms import (
 )
 from llmwrappers.errors import UserError
 from llmwrappers.priors.audition import Audition, Teacher, Verdict, audition, contestants
-from llmwrappers.priors.dagger import DAgger
+from llmwrappers.priors.dagger import DAgger, half_range
 
 
 @dataclass
@@ -139,7 +139,7 @@ def parse_args(argv: list[str] | None = None) -> Args:
     check_env_id(args.env_id)
     check_prior(args)
     batch = args.num_envs * args.num_steps
-    for name in ("num_minibatches", "clone_minibatches")[: 1 if args.prior == "none" else 2]:
+    for name in ("num_minibatches",) if args.prior == "none" else ("num_minibatches", "clone_minibatches"):
         if batch % getattr(args, name):
             given = f"--{name.replace('_', '-')} {getattr(args, name)}"
             raise UserError(f"{given} must divide num_envs * num_steps = {args.num_envs} * {args.num_steps}")
@@ -169,8 +169,7 @@ class BehaviourCloning:
     def __init__(self, agent: ActorCritic, action_space: gym.Space, std: float):
         self.agent, self.optimizer, self.half_range = agent, Adam(list(agent.network.parameters())), torch.ones(1)
         if isinstance(action_space, Box):
-            half_range = (action_space.high - action_space.low).ravel() / 2
-            self.half_range = torch.from_numpy(np.where(half_range > 0, half_range, 1)).to(agent.device)
+            self.half_range = torch.from_numpy(half_range(action_space)).to(agent.device)
             agent.log_std.data.copy_((std * self.half_range).log())
 
     def learn(self, *minibatch: np.ndarray, learning_rate: float) -> float:

@@ -27,7 +27,7 @@ from llmwrappers.action_masks.intervals import to_native, to_normalized
 from llmwrappers.priors import load_candidates, load_prior, shipped_priors
 from llmwrappers.priors.audition import Audition, audition, contestants
 from llmwrappers.priors.contract import PriorPolicy
-from llmwrappers.priors.dagger import DAgger
+from llmwrappers.priors.dagger import DAgger, half_range
 
 Env = TypeVar("Env", gym.Env, VecEnv)
 
@@ -324,16 +324,16 @@ class _Agent:
     def cloning(self, space: gym.Space, std: float) -> Callable[..., float]:
         """Returns a step of behaviour cloning (see DAgger), and sets the exploration noise to a clone's."""
         policy, optimizer = self.policy, torch.optim.Adam(self.policy.parameters(), 1e-3)
-        half_range = torch.ones(1)
+        unit = torch.ones(1)
         if isinstance(space, Box):
-            half_range = torch.from_numpy(np.where(space.high > space.low, (space.high - space.low) / 2, 1)).to(policy.device)
-            policy.log_std.data.copy_((std * half_range).log().ravel())
+            unit = torch.from_numpy(half_range(space)).to(policy.device)
+            policy.log_std.data.copy_((std * unit).log())
 
         def learn(*minibatch: NDArray, learning_rate: float) -> float:
             observations, advice, returns = (self._tensor(array) for array in minibatch)
             distribution = policy.get_distribution(observations).distribution
             if isinstance(space, Box):
-                actor_loss = ((distribution.mean - advice) / half_range.ravel()).square().mean()
+                actor_loss = ((distribution.mean - advice) / unit).square().mean()
             else:
                 actor_loss = -(distribution.logits.log_softmax(dim=1) * advice).sum(dim=1).mean()
             values = policy.predict_values(observations)[:, 0]

@@ -17,6 +17,11 @@ from llmwrappers.wrappers.epsilon_mask_schedule import EpsilonMaskSchedule
 BATCH = 64
 
 
+def half_range(space: Box) -> NDArray:
+    """Half the range of each component, (n,), in which a clone's error and noise count; 1 for one that has a single value."""
+    return np.where(space.high > space.low, (space.high - space.low) / 2, 1).ravel()
+
+
 class RunningStatistics(Protocol):
     """The statistics that scale returns."""
 

@@ -518,6 +518,9 @@ class TestPriorInput:
                 with self.lock:
                     return [1.0]
 
+            def reset(self):  # what has one is copied, if it can be
+                pass
+
         env = LLMActionMask(gym.make("Pendulum-v1"), Controller())
         assert env.reset(seed=0)[1]["mask_active"]
         assert "prior" in env.spec.additional_wrappers[-1].kwargs

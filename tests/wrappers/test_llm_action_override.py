@@ -564,6 +564,9 @@ def test_guidance_that_cannot_be_copied_acts():
             with self.lock:
                 return np.float32([1.5]), 0.0
 
+        def reset(self):  # what has one is copied, if it can be
+            pass
+
     env = LLMActionOverride(gym.make("Pendulum-v1"), Guide())
     env.reset(seed=0)
     assert env.step(np.float32([0.0]))[4]["executed_action"] == 1.5
