@@ -54,12 +54,15 @@ def main(argv: list[str] | None = None) -> None:
     fps, frames = int(env.metadata.get("render_fps", 30)), []
     every = math.ceil(fps / MOST_FPS)  # Hopper would have 125 a second
     for episode in range(args.episodes):
-        total = steps = 0
+        total, steps, faults = 0.0, 0, []
         for step in play(env, policy, args.seed + episode):
             if env.render_mode == "rgb_array" and steps % every == 0:
                 frames.append(np.asarray(env.render()))
-            total, steps = total + step.reward, steps + 1
-        print(f"{name}, seed {args.seed + episode}: return {total:.1f}, {steps} steps", flush=True)
+            total, steps, faults = total + step.reward, steps + 1, faults + [step.fault] * bool(step.fault)
+        failed = f"; {len(faults)} calls failed, the first with: {faults[0]}" if faults else ""
+        if len(faults) == steps:
+            raise UserError(f"{name} failed in every step, the first time with: {faults[0]}")
+        print(f"{name}, seed {args.seed + episode}: return {total:.1f}, {steps} steps{failed}", flush=True)
     if frames:
         path = Path(args.output or f"{env.unwrapped.spec.id.replace('/', '-')}.mp4")  # pyright: ignore[reportOptionalMemberAccess]
         save_film(path, frames, fps / every)

@@ -24,7 +24,7 @@ from llmwrappers.containment.errors import PolicyFault, PolicyRejected
 from llmwrappers.containment.layouts import Layout
 from llmwrappers.containment.lint import Imports
 from llmwrappers.containment.lock import FIRST_CPU_SECONDS
-from llmwrappers.containment.worker import DROP, FAULT, HEADER, LAYOUT, NUMBERS, SET, SIZE
+from llmwrappers.containment.worker import DROP, FAULT, HEADER, LAYOUT, NUMBERS, SET, SIZE, TWO
 
 try:
     import resource
@@ -244,12 +244,13 @@ def answers_in(inbox: bytearray, size: int, rows: int) -> list[Any]:
             kind, ndim = inbox[start], inbox[start + 1]
             shape = SHAPES[ndim].unpack_from(inbox, start + 8)
             count, start = math.prod(shape), start + 8 + 8 * ndim
-            end = start + (8 * count if kind in (NUMBERS, SET) else count + -count % 8)
+            end = start + (8 * count if kind in (NUMBERS, SET, TWO) else count + -count % 8)
             if kind == FAULT:
                 answers.append(PolicyFault(bytes(inbox[start : min(end, start + count)]).decode("utf-8", "replace")))
             else:
                 numbers = np.frombuffer(inbox, np.float64, count, start).reshape(shape).copy()
-                answers.append(set(numbers.ravel().tolist()) if kind == SET else numbers)
+                kinds = {SET: set, TWO: tuple}
+                answers.append(kinds[kind](numbers.ravel().tolist()) if kind in kinds else numbers)
             start = end
     except (ValueError, LookupError, struct.error, MemoryError):
         start = -1

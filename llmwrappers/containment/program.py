@@ -10,10 +10,11 @@ from llmwrappers.containment.errors import PolicyRejected
 
 MODULE = "llmwrappers_policy"
 NAMES = ("policy", "Policy")  # of the policy; the first one that is defined counts
+PAIR = "; of an (action, state) pair return the action alone"
 
 
 class Program:
-    """Plays a module's ``policy(obs)``, or its class ``Policy`` with ``__call__`` or ``act``, in this process.
+    """Plays a module's ``policy(obs)``, or its class ``Policy`` with ``act`` or ``__call__``, in this process.
 
     State lasts for an episode: ``reset()`` calls the policy's own ``reset()``, or its module's; if there is none, it executes
     the module anew.
@@ -43,7 +44,7 @@ class Program:
 
     def __call__(self, observation: Any) -> Any:
         """Returns the policy's answer."""
-        return self.act(observation)
+        return self.policy(observation)
 
     def reset(self) -> None:
         """Begins an episode."""
@@ -62,16 +63,21 @@ class Program:
         module = types.ModuleType(MODULE)
         module.__file__ = self.filename
         sys.modules[MODULE] = module  # dataclasses looks up annotations there
+        arguments, sys.argv = sys.argv, [self.filename]  # a script of the module's own must not read the training's
         try:
             exec(self._code, module.__dict__)
-            self.act, self._reset = controller(module.__dict__)
+            self.policy, self._reset = controller(module.__dict__)
             if self._reset is not None:
                 self._reset()
         except PolicyRejected:
             raise
-        except Exception as error:
-            reason = describe(error, self.filename, with_line=False)
-            raise PolicyRejected(line_of(error, self.filename), f"its top level fails: {reason}") from error
+        except (Exception, SystemExit) as error:
+            reason = f"its top level fails: {describe(error, self.filename, with_line=False)}"
+            if isinstance(error, SystemExit):
+                reason += '; what only a script does belongs under if __name__ == "__main__":'
+            raise PolicyRejected(line_of(error, self.filename), reason) from error
+        finally:
+            sys.argv = arguments
 
 
 def controller(namespace: dict[str, Any]) -> tuple[Callable, Callable | None]:
@@ -80,15 +86,24 @@ def controller(namespace: dict[str, Any]) -> tuple[Callable, Callable | None]:
     owner, act = acting(found)
     if not callable(act):
         what = f"found {found!r}" if found is not None else "found neither"
-        raise PolicyRejected(None, f"it must define policy(obs), or a class Policy with __call__ or act; {what}")
+        raise PolicyRejected(None, f"it must define policy(obs), or a class Policy with act or __call__; {what}")
     reset = getattr(owner, "reset", None) or namespace.get("reset")
     return act, reset if begins_an_episode(reset) else None
 
 
 def acting(found: Any) -> tuple[Any, Any]:
-    """Returns an object (a new one of a class) and what acts: the object if it is callable, else its ``act``, or None."""
+    """Returns an object (a new one of a class) and what acts: its ``act``, else the object if it is callable, else None.
+
+    In this order because every torch module can be called, also one whose actions only ``act`` gives.
+    """
     owner = found() if inspect.isclass(found) else found
-    return owner, owner if callable(owner) else getattr(owner, "act", None)
+    act = getattr(owner, "act", None)
+    return owner, act if callable(act) else owner if callable(owner) else None
+
+
+def is_pair(answer: Any) -> bool:
+    """Returns whether a policy answered with two things, as libraries do that return an action and a state."""
+    return isinstance(answer, tuple) and len(answer) == 2
 
 
 def begins_an_episode(reset: Any) -> bool:

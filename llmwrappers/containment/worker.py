@@ -10,7 +10,8 @@ Frames go over stdin and stdout, little-endian, never as pickle; each is answere
          DROP         nothing: the state ends
     out  uint64 bytes of all that follows; a row per observation: uint8 kind, uint8 n, 6 unused bytes, n int64 (the shape), data
 
-The data of a row are float64 (NUMBERS; SET, in any order) or text in UTF-8 (FAULT), padded to a multiple of 8 bytes.
+The data of a row are float64 (NUMBERS; TWO, a tuple of two; SET, in any order) or text in UTF-8 (FAULT), padded to a multiple
+of 8 bytes.
 """
 
 import importlib
@@ -25,7 +26,7 @@ import warnings
 from typing import Any
 
 ASK, BEGIN, LAYOUT, DROP = range(4)
-NUMBERS, SET, FAULT = range(3)
+NUMBERS, SET, FAULT, TWO = range(4)
 HEADER, SIZE = struct.Struct("<4I"), struct.Struct("<Q")
 LONGEST_FAULT = 256
 
@@ -92,7 +93,7 @@ def main() -> None:
 
     from llmwrappers.containment.layouts import laid_out, size_of
     from llmwrappers.containment.lock import end_with_parent, lock_down
-    from llmwrappers.containment.program import Program, describe
+    from llmwrappers.containment.program import PAIR, Program, describe, is_pair
 
     for name in modules:
         try:
@@ -123,9 +124,15 @@ def main() -> None:
         kind = NUMBERS
         if isinstance(answer, set | frozenset):
             kind, answer = SET, list(answer)
-        array = np.asarray(answer)
+        try:
+            array = np.asarray(answer)
+        except (ValueError, TypeError):  # rows of different lengths
+            array = np.empty(0, object)
         if array.dtype.kind not in "fiub":
-            raise TypeError(f"the policy returned a {type(answer).__name__} that is no number and no array of numbers")
+            said = f"the policy returned {answer!r:.80}, which is no number and no array of numbers"
+            raise TypeError(f"{said}{PAIR if is_pair(answer) else ''}")
+        if is_pair(answer) and array.dtype.kind != "b" and array.size == 2:
+            kind = TWO  # a list of two may be the truth values of two actions, a pair of numbers not
         return row(kind, array.shape, array.astype(float64, copy=False).tobytes())
 
     def send(rows: bytes) -> None:
@@ -188,7 +195,7 @@ def main() -> None:
                 programs[state].reset()
             elif kind == BEGIN:
                 programs[state] = Program(source)
-            act = programs[state].act
+            act = programs[state].policy
         except BaseException as error:
             programs.pop(state, None)
             rows = [fault(error)] * count

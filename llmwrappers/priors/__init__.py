@@ -44,8 +44,8 @@ def load_prior(
 
     A shipped policy runs in this process. So does ``"trusted:path/to/policy.py"``, with your rights, for code that you have
     read. All other code runs in a locked process, where it can compute and do nothing else (see ContainedPolicy). A callable
-    is returned unchanged; a class, or an object that has only ``act``, is made callable. A prior with state has a
-    ``reset()``, which begins an episode.
+    is returned unchanged; a class, or an object with ``act``, is made callable. A prior with state has a ``reset()``,
+    which begins an episode.
 
     Args:
         prior: a name, a path (a string that ends in .py is always a path), a callable, or a class
@@ -83,13 +83,8 @@ def load_prior(
             f"prior={prior!r}"
         )
     if not isinstance(prior, str | os.PathLike):
-        if not callable(prior) and not callable(getattr(prior, "act", None)):
-            model = "; its policy is lambda obs: model.predict(obs, deterministic=True)[0]" if hasattr(prior, "predict") else ""
-            raise TypeError(
-                f"prior must be the name of a shipped prior, a path to a Python file, a callable or an object with act(obs), "
-                f"got {prior!r} of type {type(prior).__name__}{model}"
-            )
-        return PriorObject(prior) if isinstance(prior, type) or not callable(prior) else prior
+        acts = isinstance(prior, type) or not callable(prior) or callable(getattr(prior, "act", None))
+        return PriorObject(prior) if acts else prior
     is_trusted = isinstance(prior, str) and prior.startswith(TRUSTED)
     path = Path(str(prior).removeprefix(TRUSTED))
     if not path.is_file():

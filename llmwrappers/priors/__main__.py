@@ -104,6 +104,8 @@ def main(argv: list[str] | None = None) -> None:
         print(f"{env_id}{made_with}, episodes seeded {args.seed} to {last_seed}\n{HEADER}", flush=True)
         if args.prior:
             measured = measure(env, load_prior(args.prior, args.candidate), args.episodes, args.seed)
+            if measured.faults == sum(measured.steps):
+                parser.error(f"--prior {args.prior} failed in every call, so it has no return: {measured.first_fault}")
             print(row("yours", measured))
             keep(env_id, "prior", measured)
         else:

@@ -1,6 +1,7 @@
 """The contract of a prior: what it may be, what its answers mean, and how long it may keep state: for an episode."""
 
 import copy
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -11,13 +12,17 @@ from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
 
 from llmwrappers.containment.errors import PolicyFault
-from llmwrappers.containment.program import Program, acting, begins_an_episode, describe
+from llmwrappers.containment.program import PAIR, Program, acting, begins_an_episode, describe, is_pair
 
 PriorPolicy = Callable[[Any], Any]
 """An observation (raw, usually an array) -> an action in native units; on a Discrete space an action, or those allowed.
 
 A policy with state has a ``reset()``, which is called when an episode begins.
 """
+
+
+OTHER_NAMES = "get_action", "select_action", "choose_action", "compute_action", "control", "predict"
+"""Methods that controllers act by elsewhere."""
 
 
 class PriorObject:
@@ -54,13 +59,26 @@ class PriorObject:
     def _begin(self) -> None:
         self._object, self._act = acting(self.source)
         if not callable(self._act):
-            raise TypeError(
-                f"prior must be a name, a path, a callable, or a class with __call__ or act(obs), got {self.source}"
-            )
+            raise not_a_prior(self.source)
+
+
+def not_a_prior(prior: Any) -> TypeError:
+    """Returns the error for what cannot act, with the way out if it has a method that can."""
+    method = next((name for name in OTHER_NAMES if callable(getattr(prior, name, None))), None)
+    owner = f"{prior.__name__}()" if inspect.isclass(prior) else "controller"
+    way_out = f"; give that method: prior={owner}.{method}" if method else ""
+    if method == "predict" and "deterministic" in inspect.signature(getattr(prior, method)).parameters:
+        way_out = "; its policy is lambda obs: model.predict(obs, deterministic=True)[0]"
+    return TypeError(
+        "prior must be the name of a shipped prior, a path to a Python file, a callable, or an object or a class with "
+        f"act(obs), got {prior!r} of type {type(prior).__name__}{way_out}"
+    )
 
 
 def reset_of(policy: Any) -> Callable | None:
     """Returns the ``reset()`` of a policy, or of the object whose method it is, as of ``controller.act``; None without one."""
+    while isinstance(policy, functools.partial):
+        policy = policy.func
     is_method = inspect.ismethod(policy) and not isinstance(policy.__self__, gym.Env)
     reset = getattr(policy.__self__ if is_method else policy, "reset", None)
     return reset if begins_an_episode(reset) else None
@@ -99,7 +117,8 @@ def native_action(answer: Any, low: NDArray, high: NDArray) -> NDArray[np.float6
         action = np.asarray(answer, dtype=np.float64)
     except (ValueError, TypeError) as error:
         kind = ValueError if isinstance(error, ValueError) else TypeError
-        raise kind(f"the prior returned {answer!r}; the action space takes numbers of shape {low.shape}: {error}") from None
+        way_out = PAIR if is_pair(answer) else f": {error}"
+        raise kind(f"the prior returned {answer!r}; the action space takes numbers of shape {low.shape}{way_out}") from None
     if action.shape != low.shape:
         if action.size != low.size or np.squeeze(action).shape != np.squeeze(low).shape:
             raise ValueError(f"the prior returned shape {action.shape}, the action space has {low.shape}")
@@ -120,6 +139,8 @@ def allowed_actions(answer: Any, space: Discrete) -> NDArray[np.int8]:
         >>> [allowed_actions(answer, space).tolist() for answer in (2, {1, 3}, [True, False, True])]
         [[0, 1, 0], [1, 0, 1], [1, 0, 1]]
     """
+    if is_pair(answer) and not isinstance(answer[0], bool | np.bool_):  # (1, 0) of Discrete(2) would allow action 0 alone
+        raise ValueError(f"the prior returned {answer!r}, the allowed actions are a set or truth values{PAIR}")
     n, start = int(space.n), int(space.start)
     is_set = isinstance(answer, set | frozenset)
     numbers = np.asarray(list(answer) if is_set else answer)

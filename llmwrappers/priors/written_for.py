@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -53,19 +54,34 @@ def env_facts(env: gym.Env) -> dict[str, Any]:
     return {"observation": space_facts(env.observation_space), "action": space_facts(env.action_space, with_bounds=True)}
 
 
-def warn_of_changed_observations(env: gym.Env, prior_input: str | None) -> None:
-    """Warns if a prior reads observations that were normalised, rescaled or stacked instead of the physical ones."""
+def warn_of_changed_units(env: gym.Env, prior_input: str | None, prior_of_another_env: bool) -> None:
+    """Warns if a prior reads observations that are normalised, rescaled or stacked, or if its actions would be rescaled."""
+    if not prior_of_another_env:
+        warn_of_rescaled_actions(env, "LLMActionMask", "Leave it out: the mask itself takes actions in [-1, 1]", stacklevel=4)
     changing = wrappers.NormalizeObservation, wrappers.RescaleObservation, wrappers.FrameStackObservation
-    inner = env
-    while isinstance(inner, gym.Wrapper) and prior_input is None:
-        if isinstance(inner, changing):
-            name = type(inner).__name__
-            warnings.warn(
-                f"{name} lies below LLMActionMask, so the prior is handed what {name} makes of an observation. Put it around "
-                "the mask (with begin_as: a VecNormalize around the environments), unless the prior was written for it",
-                stacklevel=3,
-            )
-        inner = inner.env
+    for name in _found_below(env, changing) if prior_input is None else ():
+        warnings.warn(
+            f"{name} lies below LLMActionMask, so the prior is handed what {name} makes of an observation. Put it around "
+            "the mask (with begin_as: a VecNormalize around the environments), unless the prior was written for it",
+            stacklevel=3,
+        )
+
+
+def warn_of_rescaled_actions(env: gym.Env, wrapper: str, way_out: str, stacklevel: int = 3) -> None:
+    """Warns if an action in the environment's own units would be scaled once more on its way there."""
+    for name in _found_below(env, (wrappers.RescaleAction,)):
+        warnings.warn(
+            f"{name} lies below {wrapper}, which then takes actions in the units of {name}, not in the environment's. "
+            f"{way_out}, unless the actions were written for it",
+            stacklevel=stacklevel,
+        )
+
+
+def _found_below(env: gym.Env, classes: tuple[type[gym.Wrapper], ...]) -> Iterator[str]:
+    while isinstance(env, gym.Wrapper):
+        if isinstance(env, classes):
+            yield type(env).__name__
+        env = env.env
 
 
 def require_written_for(folder: Path, env: gym.Env, prior_input: str | None, name: str) -> None:

@@ -2,6 +2,7 @@
 
 import copy
 import os
+from numbers import Integral, Real
 from typing import Any, Literal
 
 import gymnasium as gym
@@ -19,7 +20,7 @@ from llmwrappers.faults import Faults
 from llmwrappers.priors import load_prior
 from llmwrappers.priors.contract import PriorPolicy, begin_episode, fault_text, with_own_state
 from llmwrappers.priors.prior_input import read_prior_input, require_prior_input
-from llmwrappers.priors.written_for import warn_of_changed_observations
+from llmwrappers.priors.written_for import warn_of_changed_units
 
 
 class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
@@ -68,7 +69,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
     Raises:
         gymnasium.error.InvalidBound: ``radius`` outside (0, 2]
         gymnasium.error.InvalidProbability: ``mask_epsilon`` outside [0, 1]
-        ValueError: an action space without finite bounds, a second mask, unknown ``mapping``, ``gate`` or ``prior_input``, or
+        ValueError: an action space without finite bounds, a second mask, unknown ``mapping``, ``gate`` or ``prior_input``,
             what ``load_prior`` refuses; by ``step``, an action of another shape, with NaN, or outside a Discrete space
         TypeError: an action space that is neither Box nor Discrete
 
@@ -110,12 +111,12 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         if env.has_wrapper_attr("native_action_space"):
             raise ValueError(f"env has an LLMActionMask already, got {env}")
         require_prior_input(env, prior_input)
-        warn_of_changed_observations(env, prior_input)
         prior = os.fspath(prior) if isinstance(prior, os.PathLike) else prior  # a spec can only hold JSON's types
         self.mask_epsilon, self.radius = mask_epsilon, radius
         mask_epsilon, radius = self.mask_epsilon, self.radius
-        candidate = None if candidate is None else int(candidate)
+        candidate = int(candidate) if isinstance(candidate, Integral) else candidate
         self._prior = load_prior(with_own_state(prior), candidate, env, prior_of_another_env, prior_input)
+        warn_of_changed_units(env, prior_input, prior_of_another_env)
         RecordConstructorArgs.__init__(
             self, prior=prior, radius=radius, mask_epsilon=mask_epsilon, mapping=mapping, gate=gate, candidate=candidate,
             prior_of_another_env=prior_of_another_env, prior_input=prior_input, _disable_deepcopy=True,
@@ -135,7 +136,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
 
     @mask_epsilon.setter
     def mask_epsilon(self, value: float):
-        if not 0 <= value <= 1:
+        if not (isinstance(value, Real) and 0 <= value <= 1):
             raise InvalidProbability(f"mask_epsilon must lie in [0, 1], got {value!r}")
         self._mask_epsilon = float(value)
 
@@ -146,7 +147,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
 
     @radius.setter
     def radius(self, value: float):
-        if not 0 < value <= 2:
+        if not (isinstance(value, Real) and 0 < value <= 2):
             raise InvalidBound(f"radius must lie in (0, 2], a fraction of half the action range, got {value!r}")
         self._radius = float(value)
 

@@ -11,6 +11,7 @@ from gymnasium.utils import RecordConstructorArgs
 
 from llmwrappers.critical_states.guidance import Guidance, GuidanceLookup, GuidedWrapper
 from llmwrappers.making import transformed_actions
+from llmwrappers.priors.written_for import warn_of_rescaled_actions
 
 # Mixed into the seed: default_rng(seed) alone would repeat the environment's own random stream.
 CONTROL_STREAM = 3
@@ -89,6 +90,7 @@ class LLMActionOverride(GuidedWrapper, RecordConstructorArgs):
             raise ValueError(
                 f"env has an LLMActionOverride already, got {env}; it is applied last, so this one would have no effect"
             )
+        warn_of_rescaled_actions(env, "LLMActionOverride", "Put it around the override")
         if not 0 <= control_probability < 1:
             raise InvalidProbability(f"control_probability must lie in [0, 1), got {control_probability!r}")
         # A spec can only hold JSON's types.

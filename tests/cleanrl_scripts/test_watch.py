@@ -35,3 +35,15 @@ def test_what_rendering_needs_is_said_in_one_sentence(watch, tmp_path, monkeypat
     monkeypatch.setitem(sys.modules, "pygame", None)
     with pytest.raises(UserError, match=r"^Pendulum-v1 cannot be rendered: .*pip install"):
         watch(["--env-id", "Pendulum-v1", "--output", str(tmp_path / "film.mp4")])
+
+
+def test_a_prior_that_fails_is_not_filmed_without_a_word(watch, tmp_path, capsys):
+    prior, film = tmp_path / "prior.py", tmp_path / "film.gif"
+    arguments = ["--env-id", "Pendulum-v1", "--prior", str(prior), "--output", str(film)]
+    prior.write_text("def policy(obs):\n    return [0.1], None\n")
+    with pytest.raises(UserError, match=r"failed in every step, .*the policy returned \(\[0\.1\], None\), .*the action alone"):
+        watch(arguments)
+    assert not film.exists()
+    prior.write_text("n = 0\ndef policy(obs):\n    global n\n    n += 1\n    return [1 / (n - 3)]\n")
+    watch(arguments)
+    assert "200 steps; 1 calls failed, the first with: line 5: ZeroDivisionError" in capsys.readouterr().out

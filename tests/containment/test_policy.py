@@ -146,7 +146,10 @@ def test_a_fault_names_the_line():
             "top level fails: TypeError",
         ),
         ("policy = 3", "must define policy.obs., or a class Policy .*found 3"),
-        ("def policy(obs):\n    return 0\nraise SystemExit(3)", "SystemExit"),
+        (
+            "def policy(obs):\n    return 0\nraise SystemExit(3)",
+            "line 3: .*SystemExit: 3; what only a script does",
+        ),
     ],
 )
 def test_a_program_that_holds_no_policy(source, reason):

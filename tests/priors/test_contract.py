@@ -1,12 +1,16 @@
 """What the answers of a prior mean, what may be a prior, and that its state lives for an episode."""
 
+import functools
+
 import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 from gymnasium.spaces import Discrete
 
 from llmwrappers.containment.policy import ContainedPolicy
 from llmwrappers.containment.program import Program
+from llmwrappers.priors import load_prior
 from llmwrappers.priors.contract import PriorObject, allowed_actions, begin_episode, fault_text, native_action
 
 LOW, HIGH = np.float32([-2.0, -1.0]), np.float32([2.0, 3.0])
@@ -49,7 +53,7 @@ class TestNativeAction:
         ("answer", "error", "message"),
         [
             # what the predict of Stable-Baselines3 returns
-            ((np.zeros(2), None), ValueError, r"the prior returned \(array\(.*None\); the action space takes .*\(2,\)"),
+            ((np.zeros(2), None), ValueError, r"returned \(array\(.*None\); .*\(2,\); of an \(action, state\) pair"),
             (0.5, ValueError, r"returned shape \(\), the action space has \(2,\)"),
             ([0.5], ValueError, r"returned shape \(1,\), the action space has \(2,\)"),
             ([0.5, 0.5, 0.5], ValueError, r"returned shape \(3,\)"),
@@ -123,12 +127,18 @@ class TestAllowedActions:
             (None, "returned None; it must be an action of Discrete"),
             ("2", "returned '2'; it must be an action of Discrete"),
             ({"action": 2}, "must be an action of Discrete"),
+            ((2, None), r"returned \(2, None\), .*of an \(action, state\) pair return the action alone"),
         ],
         ids=repr,
     )
     def test_what_allows_nothing(self, answer, message):
         with pytest.raises(ValueError, match=message):
             allowed_actions(answer, Discrete(3, start=1))
+
+    def test_an_action_and_a_state_are_not_the_truth_values_of_two_actions(self):
+        with pytest.raises(ValueError, match=r"returned \(1, 0\), .*return the action alone"):
+            allowed_actions((1, 0), Discrete(2))
+        assert allowed_actions((True, False), Discrete(2)).tolist() == allowed_actions([1, 0], Discrete(2)).tolist() == [1, 0]
 
 
 class Acting:
@@ -166,8 +176,18 @@ class Resetting(Acting):
 
 class TestPriorObject:
     def test_a_class_that_cannot_act_is_refused(self):
-        with pytest.raises(TypeError, match=r"a class with __call__ or act\(obs\), got <class .*Silent'>"):
+        with pytest.raises(TypeError, match=r"a class with act\(obs\), got <class .*Silent'> of type type$"):
             PriorObject(type("Silent", (), {}))
+
+    def test_act_is_asked_also_where_the_object_can_be_called(self):
+        class Network(torch.nn.Module):
+            def forward(self, obs):
+                return obs
+
+            def act(self, obs):
+                return 2 * obs
+
+        assert PriorObject(Network)(1.5) == load_prior(Network())(1.5) == 3.0
 
     @pytest.mark.parametrize("cls", [Acting, Calling, Resetting])
     def test_a_class_begins_anew_at_every_episode(self, cls):
@@ -228,6 +248,13 @@ class TestBeginEpisode:
         for _ in range(2):
             begin_episode(act)
             assert act(None) == [1]
+
+    def test_also_of_a_partial_one(self):
+        controller = Resetting()
+        prior = functools.partial(functools.partial(controller.act), observation=0)
+        assert prior() == [1, 0]
+        begin_episode(prior)
+        assert prior() == [1, 0]
 
     def test_of_an_environments_method_none_is_begun(self):
         class Solved(gym.Env):

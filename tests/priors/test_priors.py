@@ -250,7 +250,7 @@ class TestLoadPrior:
                 r"must define policy\(obs\), or a class Policy .*; found neither",
                 r"it defines neither policy\(obs\) nor a class Policy at its top level .*my_policy",
             ),
-            ("policy = 3\n", r"must define policy\(obs\), or a class Policy with __call__ or act; found 3", "; found 3"),
+            ("policy = 3\n", r"must define policy\(obs\), or a class Policy with act or __call__; found 3", "; found 3"),
         ],
     )
     def test_unusable_file(self, tmp_path, source, trusted, contained):
@@ -278,6 +278,25 @@ class TestLoadPrior:
         model = type("Model", (), {"predict": lambda self, obs, deterministic: (obs, None)})()
         with pytest.raises(TypeError, match=r"its policy is lambda obs: model\.predict\(obs, deterministic=True\)\[0\]"):
             load_prior(model)
+
+    def test_a_controller_whose_method_has_another_name(self):
+        controller = type("Pid", (), {"get_action": lambda self, obs: [0.0]})
+        for prior, owner in ((controller(), "controller"), (controller, r"Pid\(\)")):
+            with pytest.raises(TypeError, match=rf"give that method: prior={owner}\.get_action$"):
+                load_prior(prior)
+        with pytest.raises(TypeError, match=r"prior=controller\.predict$"):  # of scikit-learn's form
+            load_prior(type("Tree", (), {"predict": lambda self, obs: obs})())
+
+    def test_a_trusted_script_reads_no_arguments_but_its_own(self, tmp_path):
+        path = self.write(tmp_path, "import sys\nseen = sys.argv\ndef policy(obs):\n    return seen\n")
+        before = list(sys.argv)
+        assert load_prior(f"trusted:{path}")(0) == [str(path)]
+        assert sys.argv == before
+
+    def test_a_trusted_script_that_exits_ends_nothing(self, tmp_path):
+        path = self.write(tmp_path, "import sys\ndef policy(obs):\n    return [0.0]\nsys.exit()\n")
+        with pytest.raises(PolicyRejected, match=r"line 4: its top level fails: SystemExit: ; what only a script .*__main__"):
+            load_prior(f"trusted:{path}")
 
     @pytest.mark.parametrize("prior", [None, 3, ["Ant-v4"]])
     def test_neither_name_nor_path_nor_callable(self, prior):
@@ -468,12 +487,22 @@ class TestCommand:
 
     def test_measures_a_users_policy(self, capsys, tmp_path):
         path = tmp_path / "my_policy.py"
-        path.write_text("def policy(obs):\n    return [0.0, 0.0]\n")
+        path.write_text("def policy(obs):\n    return [0.0] if obs[2] < 0 else [0.0, 0.0]\n")
         main(["--env-id", "Pendulum-v1", "--prior", str(path), "--episodes", "1"])
         out = capsys.readouterr().out
-        assert re.search(r"^yours .* - .* 200$", out, re.MULTILINE)
+        (faults,) = re.findall(r"^yours .* (\d+)$", out, re.MULTILINE)
+        assert 0 < int(faults) < 200
         assert "first fault: ValueError: the prior returned shape (2,), the action space has (1,)" in out
         assert "rule" not in out
+
+    def test_a_policy_that_fails_in_every_call_has_no_return(self, capsys, tmp_path):
+        path = tmp_path / "my_policy.py"
+        path.write_text("def policy(obs):\n    return [0.0, 0.0]\n")
+        with pytest.raises(SystemExit) as ended:
+            main(["--env-id", "Pendulum-v1", "--prior", str(path), "--episodes", "1"])
+        printed = capsys.readouterr()
+        assert (ended.value.code, "yours" in printed.out) == (2, False)
+        assert "failed in every call, so it has no return: ValueError: the prior returned shape (2,)" in printed.err
 
     def test_measures_in_the_environment_that_the_arguments_make(self, capsys):
         returns = []

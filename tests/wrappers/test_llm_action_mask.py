@@ -237,6 +237,11 @@ class TestWarnings:
         LLMActionMask(change(pendulum()), lambda state: [0.0], prior_input="simulator")
         assert around.reset(seed=0)[1]["mask_active"]
 
+    def test_actions_that_would_be_rescaled(self):
+        rescaled = gym.wrappers.RescaleAction(gym.make("Pendulum-v1"), np.float32(-1), np.float32(1))
+        with pytest.warns(UserWarning, match="RescaleAction lies below LLMActionMask, .* Leave it out: the mask itself"):
+            LLMActionMask(rescaled, lambda obs: [1.5])
+
     def test_an_environment_that_allows_nothing_of_the_priors(self):
         env = Recorder(Discrete(4))
         env.reset = lambda **_: (np.zeros(1), {"action_mask": np.int8([1, 0, 0, 0])})
@@ -1003,6 +1008,8 @@ class TestConstructor:
             ({"radius": -0.5}, InvalidBound, r"radius .*got -0.5"),
             ({"radius": 2.1}, InvalidBound, r"radius .*got 2.1"),
             ({"radius": float("nan")}, InvalidBound, r"radius .*got nan"),
+            ({"radius": "0.3"}, InvalidBound, r"radius .*got '0.3'"),
+            ({"mask_epsilon": None}, InvalidProbability, r"mask_epsilon .*got None"),
             ({"mask_epsilon": 1.5}, InvalidProbability, r"mask_epsilon must lie in \[0, 1\], got 1.5"),
             ({"mask_epsilon": -0.1}, InvalidProbability, r"mask_epsilon .*got -0.1"),
             ({"mask_epsilon": float("nan")}, InvalidProbability, r"mask_epsilon .*got nan"),
@@ -1016,6 +1023,16 @@ class TestConstructor:
                 r"candidate must be one of .*got 9",
             ),
             ({"candidate": 2}, ValueError, r"got candidate=2"),
+            (
+                {"prior": "Ant-v4", "candidate": 2.7, "prior_of_another_env": True},
+                ValueError,
+                r"candidate must be one of \[1, .*got 2\.7",
+            ),
+            (
+                {"prior": "Ant-v4", "candidate": "two", "prior_of_another_env": True},
+                ValueError,
+                r"candidate must be one of \[1, .*got 'two'",
+            ),
             ({"prior": "missing.py"}, FileNotFoundError, r"missing\.py"),
             ({"prior": 3}, TypeError, r"prior must be .*got 3 of type int"),
             ({"prior_input": "ram"}, ValueError, r"'ram' needs an Atari environment \(env.unwrapped.ale\), got <.*Echo"),

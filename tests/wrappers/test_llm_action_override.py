@@ -328,6 +328,11 @@ class TestStack:
         ):
             LLMActionOverride(Bits(), AT_1_AND_3)
 
+    def test_actions_that_would_be_rescaled(self):
+        rescaled = gym.wrappers.RescaleAction(gym.make("Pendulum-v1"), np.float32(-1), np.float32(1))
+        with pytest.warns(UserWarning, match="RescaleAction lies below LLMActionOverride, .* Put it around the override"):
+            LLMActionOverride(rescaled, lambda obs: None)
+
     def test_a_box_of_whole_numbers_is_refused_because_they_would_be_cut(self):
         class Stock(Echo):
             def __init__(self):
