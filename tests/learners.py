@@ -6,7 +6,7 @@
     pytest tests/learners.py -m slow -k TorchRL
 
 docs/guides/learners.md shows parts of these scripts, which must be in them. Stable-Baselines3, sb3-contrib and SBX are in
-tests/test_sb3.py.
+tests/sb3/test_sb3.py.
 """
 
 import os

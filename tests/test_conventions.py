@@ -33,7 +33,7 @@ MAY_IMPORT = {
         {"numpy", "gymnasium", "llmwrappers", "llmwrappers.containment"},
         {"ale_py", "minigrid", "scipy", "minari"},
     ),
-    "llmwrappers/sb3.py": ({"numpy", "gymnasium", "torch", "stable_baselines3", "llmwrappers"}, set()),
+    "llmwrappers/sb3": ({"numpy", "gymnasium", "torch", "stable_baselines3", "llmwrappers"}, set()),
     "llmwrappers/containment": ({"numpy", "llmwrappers.containment"}, set()),
     "local_llm": (
         {"numpy", "gymnasium", "llmwrappers", "llmwrappers.containment", "local_llm"},

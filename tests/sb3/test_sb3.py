@@ -1,4 +1,4 @@
-"""llmwrappers/sb3.py: what the buffers hold, evaluation alone, deployment, PPO warm-started from a prior."""
+"""llmwrappers/sb3: what the buffers hold, evaluation alone, deployment, PPO warm-started from a prior."""
 
 import copy
 import math
@@ -23,12 +23,12 @@ from llmwrappers.sb3 import (
     ExecutedActionDictReplayBuffer,
     ExecutedActionHerReplayBuffer,
     ExecutedActionReplayBuffer,
-    FrozenMeanStd,
     alone,
     begin_as,
     continue_schedule,
     unmasked,
 )
+from llmwrappers.sb3.warm_start import FrozenMeanStd
 
 
 def small():

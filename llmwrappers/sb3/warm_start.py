@@ -1,165 +1,25 @@
-"""For users of Stable-Baselines3, sb3-contrib and SBX: a buffer of executed actions, warm start, evaluation alone.
-
-``pip install "llmwrappers[sb3]"``. The wrappers do not need this file: any learner of these libraries runs in them.
-"""
+"""begin_as: warm-starts PPO, A2C or TRPO of Stable-Baselines3 by behaviour cloning of a prior."""
 
 import copy
-import math
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import torch
 from gymnasium.spaces import Box, Discrete
 from numpy.typing import NDArray
-from stable_baselines3.common.base_class import BaseAlgorithm
-from stable_baselines3.common.buffers import DictReplayBuffer, ReplayBuffer
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.running_mean_std import RunningMeanStd
-from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecMonitor, VecNormalize
-from stable_baselines3.her.her_replay_buffer import HerReplayBuffer
+from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor, VecNormalize
 
-from llmwrappers.action_masks.intervals import to_native, to_normalized
 from llmwrappers.priors import load_candidates, load_prior, shipped_priors
 from llmwrappers.priors.audition import Audition, audition, contestants
 from llmwrappers.priors.contract import PriorPolicy
 from llmwrappers.priors.dagger import DAgger, half_range
-
-Env = TypeVar("Env", gym.Env, VecEnv)
-
-# ---------------------------------------------------------------------------------------------------- what the learner stores
-
-
-class _ExecutedActions:
-    """Stores what the environment received instead of what the agent chose."""
-
-    action_space: Any
-
-    def add(self, obs, next_obs, action, reward, done, infos):
-        native = getattr(self.action_space, "native_space", None)
-        if (native is None and not isinstance(self.action_space, Discrete)) or "executed_action" not in infos[0]:
-            raise ValueError(
-                f"{type(self).__name__} needs an environment with an LLMActionMask, got one whose infos hold "
-                f"{sorted(infos[0])} and whose action space is {self.action_space}"
-            )
-        executed = np.array([info["executed_action"] for info in infos])
-        executed = executed if native is None else to_normalized(executed, native.low, native.high)
-        super().add(obs, next_obs, executed.reshape(action.shape), reward, done, infos)  # pyright: ignore
-
-
-class ExecutedActionReplayBuffer(_ExecutedActions, ReplayBuffer):
-    """Stores the executed action: for TD3, SAC, DDPG, TQC, CrossQ and DQN in an LLMActionMask of either mapping.
-
-    The executed action may differ from the one that the agent chose, and the critic must learn from the executed one. The
-    buffer stores it in [-1, 1] over the whole Box, which is what an action means without the mask; an integer stays.
-
-    Raises:
-        ValueError: by ``add``, if there is no LLMActionMask
-
-    Example:
-        >>> from stable_baselines3 import TD3
-        >>> from llmwrappers import LLMActionMask
-        >>> env = LLMActionMask(gym.make("Pendulum-v1"), lambda obs: [1.0], radius=0.25)
-        >>> model = TD3("MlpPolicy", env, replay_buffer_class=ExecutedActionReplayBuffer, buffer_size=100, seed=0)
-        >>> stored = model.learn(50).replay_buffer.actions[:50]
-        >>> bool(stored.min() >= 0.25), bool(stored.max() <= 0.75)
-        (True, True)
-    """
-
-
-class ExecutedActionDictReplayBuffer(_ExecutedActions, DictReplayBuffer):
-    """The same for Dict observations."""
-
-
-class ExecutedActionHerReplayBuffer(_ExecutedActions, HerReplayBuffer):
-    """The same with goals relabelled, as HerReplayBuffer does."""
-
-
-# --------------------------------------------------------------------------------------------------- evaluation and deployment
-
-
-def alone(env: Env) -> Env:
-    """Turns the mask of an environment and its schedule off for good, to evaluate the agent alone; returns the environment.
-
-    Args:
-        env: an environment for evaluation, not the one for training; or a vector of them
-
-    Raises:
-        ValueError: there is no LLMActionMask
-
-    Example:
-        >>> from llmwrappers import EpsilonMaskSchedule, LLMActionMask
-        >>> def make():
-        ...     return EpsilonMaskSchedule(LLMActionMask(gym.make("Pendulum-v1"), "Pendulum-v1"), total_timesteps=1000)
-        >>> env = alone(make())
-        >>> obs, info = env.reset(seed=0)
-        >>> bool(info["mask_active"]), env.get_wrapper_attr("mask_epsilon")
-        (False, 0.0)
-    """
-    if not _set_in_wrappers(env, "mask_epsilon", 0.0):
-        raise ValueError(f"alone needs an environment with an LLMActionMask, got {env}")
-    _set_in_wrappers(env, "elapsed_steps", math.inf)
-    return env
-
-
-def continue_schedule(model: BaseAlgorithm) -> None:
-    """Sets the EpsilonMaskSchedule of a loaded model's environments to the steps that it has trained for.
-
-    Example:
-        >>> from stable_baselines3 import TD3
-        >>> from llmwrappers import EpsilonMaskSchedule, LLMActionMask
-        >>> env = EpsilonMaskSchedule(LLMActionMask(gym.make("Pendulum-v1"), "Pendulum-v1"), total_timesteps=1000)
-        >>> model = TD3("MlpPolicy", env)  # or TD3.load(path, env)
-        >>> model.num_timesteps = 50
-        >>> continue_schedule(model)
-        >>> env.get_wrapper_attr("mask_epsilon")
-        0.75
-    """
-    envs = model.get_env()
-    if envs is None or not _set_in_wrappers(envs, "elapsed_steps", model.num_timesteps // envs.num_envs):
-        raise ValueError("continue_schedule needs a model whose environments have an EpsilonMaskSchedule: TD3.load(path, env)")
-
-
-def _set_in_wrappers(env: gym.Env | VecEnv, name: str, value: float) -> bool:
-    """Sets an attribute of a wrapper below a vector's Monitor, which ``VecEnv.set_attr`` sets it on; returns if one has it."""
-    owned = "mask_fraction" if name == "elapsed_steps" else name  # an environment may count its steps, too
-    if not (all(env.env_method("has_wrapper_attr", owned)) if isinstance(env, VecEnv) else env.has_wrapper_attr(owned)):
-        return False
-    if isinstance(env, VecEnv):
-        env.env_method("set_wrapper_attr", name, value, force=False)
-    else:
-        env.set_wrapper_attr(name, value, force=False)
-    return True
-
-
-def unmasked(model: BaseAlgorithm, deterministic: bool = True) -> Callable[[Any], Any]:
-    """Returns the agent as a policy of the bare environment: raw observation -> action in the environment's own units.
-
-    An agent trained in a mask acts in [-1, 1]. Load one with its VecNormalize: ``TD3.load(p, VecNormalize.load(file, envs))``.
-
-    Example:
-        >>> from stable_baselines3 import TD3
-        >>> from llmwrappers import LLMActionMask
-        >>> model = TD3("MlpPolicy", LLMActionMask(gym.make("Pendulum-v1"), "Pendulum-v1"))
-        >>> obs, _ = gym.make("Pendulum-v1").reset(seed=0)
-        >>> bool((unmasked(model)(obs) == 2 * model.predict(obs, deterministic=True)[0]).all())
-        True
-    """
-    native, normaliser = getattr(model.action_space, "native_space", None), model.get_vec_normalize_env()
-
-    def policy(observation):
-        observation = observation if normaliser is None else normaliser.normalize_obs(observation)
-        action, _ = model.predict(observation, deterministic=deterministic)
-        return action if native is None else to_native(action, native.low, native.high)
-
-    return policy
-
-
-# ------------------------------------------------------------------------------------------------------------- the warm start
 
 
 def begin_as(

@@ -1,0 +1,90 @@
+"""Evaluates an agent of Stable-Baselines3 without the mask, continues its schedule, and deploys it."""
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import gymnasium as gym
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.vec_env import VecEnv
+
+from llmwrappers.action_masks.intervals import to_native
+
+Env = TypeVar("Env", gym.Env, VecEnv)
+
+
+def alone(env: Env) -> Env:
+    """Turns the mask of an environment and its schedule off for good, to evaluate the agent alone; returns the environment.
+
+    Args:
+        env: an environment for evaluation, not the one for training; or a vector of them
+
+    Raises:
+        ValueError: there is no LLMActionMask
+
+    Example:
+        >>> from llmwrappers import EpsilonMaskSchedule, LLMActionMask
+        >>> def make():
+        ...     return EpsilonMaskSchedule(LLMActionMask(gym.make("Pendulum-v1"), "Pendulum-v1"), total_timesteps=1000)
+        >>> env = alone(make())
+        >>> obs, info = env.reset(seed=0)
+        >>> bool(info["mask_active"]), env.get_wrapper_attr("mask_epsilon")
+        (False, 0.0)
+    """
+    if not _set_in_wrappers(env, "mask_epsilon", 0.0):
+        raise ValueError(f"alone needs an environment with an LLMActionMask, got {env}")
+    _set_in_wrappers(env, "elapsed_steps", math.inf)
+    return env
+
+
+def continue_schedule(model: BaseAlgorithm) -> None:
+    """Sets the EpsilonMaskSchedule of a loaded model's environments to the steps that it has trained for.
+
+    Example:
+        >>> from stable_baselines3 import TD3
+        >>> from llmwrappers import EpsilonMaskSchedule, LLMActionMask
+        >>> env = EpsilonMaskSchedule(LLMActionMask(gym.make("Pendulum-v1"), "Pendulum-v1"), total_timesteps=1000)
+        >>> model = TD3("MlpPolicy", env)  # or TD3.load(path, env)
+        >>> model.num_timesteps = 50
+        >>> continue_schedule(model)
+        >>> env.get_wrapper_attr("mask_epsilon")
+        0.75
+    """
+    envs = model.get_env()
+    if envs is None or not _set_in_wrappers(envs, "elapsed_steps", model.num_timesteps // envs.num_envs):
+        raise ValueError("continue_schedule needs a model whose environments have an EpsilonMaskSchedule: TD3.load(path, env)")
+
+
+def _set_in_wrappers(env: gym.Env | VecEnv, name: str, value: float) -> bool:
+    """Sets an attribute of a wrapper below a vector's Monitor, which ``VecEnv.set_attr`` sets it on; returns if one has it."""
+    owned = "mask_fraction" if name == "elapsed_steps" else name  # an environment may count its steps, too
+    if not (all(env.env_method("has_wrapper_attr", owned)) if isinstance(env, VecEnv) else env.has_wrapper_attr(owned)):
+        return False
+    if isinstance(env, VecEnv):
+        env.env_method("set_wrapper_attr", name, value, force=False)
+    else:
+        env.set_wrapper_attr(name, value, force=False)
+    return True
+
+
+def unmasked(model: BaseAlgorithm, deterministic: bool = True) -> Callable[[Any], Any]:
+    """Returns the agent as a policy of the bare environment: raw observation -> action in the environment's own units.
+
+    An agent trained in a mask acts in [-1, 1]. Load one with its VecNormalize: ``TD3.load(p, VecNormalize.load(file, envs))``.
+
+    Example:
+        >>> from stable_baselines3 import TD3
+        >>> from llmwrappers import LLMActionMask
+        >>> model = TD3("MlpPolicy", LLMActionMask(gym.make("Pendulum-v1"), "Pendulum-v1"))
+        >>> obs, _ = gym.make("Pendulum-v1").reset(seed=0)
+        >>> bool((unmasked(model)(obs) == 2 * model.predict(obs, deterministic=True)[0]).all())
+        True
+    """
+    native, normaliser = getattr(model.action_space, "native_space", None), model.get_vec_normalize_env()
+
+    def policy(observation):
+        observation = observation if normaliser is None else normaliser.normalize_obs(observation)
+        action, _ = model.predict(observation, deterministic=deterministic)
+        return action if native is None else to_native(action, native.low, native.high)
+
+    return policy
