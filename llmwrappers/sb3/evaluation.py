@@ -5,9 +5,11 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import gymnasium as gym
+from gymnasium.spaces import Box
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.vec_env import VecEnv
 
+from llmwrappers.action_masks.box import REPLACED
 from llmwrappers.action_masks.intervals import to_native
 
 Env = TypeVar("Env", gym.Env, VecEnv)
@@ -17,10 +19,11 @@ def alone(env: Env) -> Env:
     """Turns the mask of an environment and its schedule off for good, to evaluate the agent alone; returns the environment.
 
     Args:
-        env: an environment for evaluation, not the one for training; or a vector of them
+        env: an environment for evaluation, not the one for training; or a VecEnv of them
 
     Raises:
         ValueError: there is no LLMActionMask
+        TypeError: ``env`` is one of Gymnasium's vectors
 
     Example:
         >>> from llmwrappers import EpsilonMaskSchedule, LLMActionMask
@@ -31,6 +34,9 @@ def alone(env: Env) -> Env:
         >>> bool(info["mask_active"]), env.get_wrapper_attr("mask_epsilon")
         (False, 0.0)
     """
+    if isinstance(env, gym.vector.VectorEnv):
+        way_out = "envs = SyncVectorEnv([lambda: alone(make())] * n)"
+        raise TypeError(f"alone takes an environment or a VecEnv of Stable-Baselines3, got {env}; make each alone: {way_out}")
     if not _set_in_wrappers(env, "mask_epsilon", 0.0):
         raise ValueError(f"alone needs an environment with an LLMActionMask, got {env}")
     _set_in_wrappers(env, "elapsed_steps", math.inf)
@@ -72,6 +78,9 @@ def unmasked(model: BaseAlgorithm, deterministic: bool = True) -> Callable[[Any]
 
     An agent trained in a mask acts in [-1, 1]. Load one with its VecNormalize: ``TD3.load(p, VecNormalize.load(file, envs))``.
 
+    Raises:
+        ValueError: a wrapper outside the mask replaced its action space, so that the environment's own units are unknown
+
     Example:
         >>> from stable_baselines3 import TD3
         >>> from llmwrappers import LLMActionMask
@@ -80,7 +89,10 @@ def unmasked(model: BaseAlgorithm, deterministic: bool = True) -> Callable[[Any]
         >>> bool((unmasked(model)(obs) == 2 * model.predict(obs, deterministic=True)[0]).all())
         True
     """
-    native, normaliser = getattr(model.action_space, "native_space", None), model.get_vec_normalize_env()
+    native, normaliser, envs = getattr(model.action_space, "native_space", None), model.get_vec_normalize_env(), model.get_env()
+    is_masked = envs is not None and any(envs.env_method("has_wrapper_attr", "native_action_space"))
+    if native is None and is_masked and isinstance(model.action_space, Box):
+        raise ValueError(f"unmasked needs LLMActionMask's action space, got {model.action_space}; {REPLACED}")
 
     def policy(observation):
         observation = observation if normaliser is None else normaliser.normalize_obs(observation)

@@ -7,6 +7,7 @@ from gymnasium.spaces import Discrete
 from stable_baselines3.common.buffers import DictReplayBuffer, ReplayBuffer
 from stable_baselines3.her.her_replay_buffer import HerReplayBuffer
 
+from llmwrappers.action_masks.box import REPLACED
 from llmwrappers.action_masks.intervals import to_normalized
 
 
@@ -17,11 +18,12 @@ class _ExecutedActions:
 
     def add(self, obs, next_obs, action, reward, done, infos):
         native = getattr(self.action_space, "native_space", None)
-        if (native is None and not isinstance(self.action_space, Discrete)) or "executed_action" not in infos[0]:
+        if "executed_action" not in infos[0]:
             raise ValueError(
-                f"{type(self).__name__} needs an environment with an LLMActionMask, got one whose infos hold "
-                f"{sorted(infos[0])} and whose action space is {self.action_space}"
+                f"{type(self).__name__} needs an environment with an LLMActionMask, got one whose infos hold {sorted(infos[0])}"
             )
+        if native is None and not isinstance(self.action_space, Discrete):
+            raise ValueError(f"{type(self).__name__} needs LLMActionMask's action space, got {self.action_space}; {REPLACED}")
         executed = np.array([info["executed_action"] for info in infos])
         executed = executed if native is None else to_normalized(executed, native.low, native.high)
         super().add(obs, next_obs, executed.reshape(action.shape), reward, done, infos)  # pyright: ignore

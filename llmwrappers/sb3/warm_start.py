@@ -1,8 +1,10 @@
 """begin_as: warm-starts PPO, A2C or TRPO of Stable-Baselines3 by behaviour cloning of a prior."""
 
 import copy
+import math
 import os
 from collections.abc import Callable
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +61,7 @@ def begin_as(
 
     Raises:
         TypeError: the model has no such policy or no such environments
-        ValueError: the prior fails; what LLMActionMask and load_prior refuse
+        ValueError: an argument outside its range; the prior fails; what LLMActionMask and load_prior refuse
 
     Example:
         >>> from stable_baselines3 import PPO
@@ -71,8 +73,16 @@ def begin_as(
         >>> model = model.learn(5000 - model.num_timesteps, reset_num_timesteps=False)
     """
     env = _first_environment(model)
-    if not 0 < clone_steps < total_timesteps:
-        raise ValueError(f"clone_steps must lie between 0 and total_timesteps, got {clone_steps!r} of {total_timesteps!r}")
+    if not (isinstance(total_timesteps, Integral) and isinstance(clone_steps, Integral) and 0 < clone_steps < total_timesteps):
+        raise ValueError(
+            "clone_steps and total_timesteps must be whole numbers, 0 < clone_steps < total_timesteps, got "
+            f"{clone_steps!r} and {total_timesteps!r}"
+        )
+    for name, value in (("std", std), ("poor_std", poor_std)):
+        if not (isinstance(value, Real) and 0 < value < math.inf):
+            raise ValueError(f"{name} must be a number above 0, a fraction of half the action range, got {value!r}")
+    if not (isinstance(warmup_steps, Integral) and warmup_steps >= 0):
+        raise ValueError(f"warmup_steps must be a whole number of at least 0, got {warmup_steps!r}")
     prior = os.fspath(prior) if isinstance(prior, os.PathLike) else prior
     if candidate is None and isinstance(prior, str) and (prior in shipped_priors() or Path(prior).is_dir()):
         priors = load_candidates(prior, env, prior_of_another_env, prior_input)

@@ -130,6 +130,14 @@ def test_a_buffer_without_a_mask_is_refused():
         model.learn(5)
 
 
+def test_a_mask_whose_action_space_was_replaced_is_refused():
+    env = gym.wrappers.RescaleAction(masked(), np.float32(-1), np.float32(1))
+    model = stable_baselines3.TD3("MlpPolicy", env, replay_buffer_class=ExecutedActionReplayBuffer, buffer_size=100)
+    for use in (lambda: model.learn(5), lambda: unmasked(model)):
+        with pytest.raises(ValueError, match=r"needs LLMActionMask's action space, got Box.*leave that wrapper out"):
+            use()
+
+
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda space: pickle.loads(pickle.dumps(space))])
 def test_a_copy_of_the_action_space_knows_the_native_one(copied):
     space = copied(LLMActionMask(Echo(-2.0, 6.0), wander).action_space)
@@ -160,6 +168,13 @@ def test_alone_turns_a_mask_without_a_schedule_off():
     assert not env.reset(seed=0)[1]["mask_active"]
     with pytest.raises(ValueError, match="alone needs an environment with an LLMActionMask, got"):
         alone(gym.make("Pendulum-v1"))
+
+
+def test_alone_names_the_way_for_a_vector_of_gymnasium():
+    with pytest.raises(TypeError, match=r"or a VecEnv of Stable-Baselines3, got SyncVectorEnv.*make each alone"):
+        alone(gym.vector.SyncVectorEnv([masked]))
+    envs = gym.vector.SyncVectorEnv([lambda: alone(masked())] * 2)
+    assert envs.reset(seed=0)[1]["mask_active"].tolist() == [False, False]
 
 
 def test_alone_where_the_environment_itself_counts_its_steps():
@@ -354,8 +369,16 @@ def test_a_prior_of_a_discrete_space():
         (lambda: stable_baselines3.PPO("MlpPolicy", SubprocVecEnv([PaidLine])), {}, "the first environment of a DummyVecEnv"),
         (lambda: stable_baselines3.PPO("MultiInputPolicy", Goal()), {}, "Box observations .a Dict: FlattenObservation"),
         (lambda: stable_baselines3.A2C("MlpPolicy", PaidLine()).learn(5), {}, "an untrained model, got one of 5 steps"),
-        (lambda: stable_baselines3.PPO("MlpPolicy", PaidLine()), {"clone_steps": 500}, "clone_steps must lie between 0 and"),
+        (
+            lambda: stable_baselines3.PPO("MlpPolicy", PaidLine()),
+            {"clone_steps": 500},
+            "clone_steps < total_timesteps, got",
+        ),
         (lambda: stable_baselines3.PPO("MlpPolicy", PaidLine()), {"prior": "Ant-v9"}, "no prior named 'Ant-v9'"),
+        (lambda: stable_baselines3.PPO("MlpPolicy", PaidLine()), {"total_timesteps": "500"}, "must be whole numbers, .*'500'"),
+        (lambda: stable_baselines3.PPO("MlpPolicy", PaidLine()), {"std": 0}, "std must be a number above 0, .*got 0"),
+        (lambda: stable_baselines3.PPO("MlpPolicy", PaidLine()), {"poor_std": None}, "poor_std must be .*got None"),
+        (lambda: stable_baselines3.PPO("MlpPolicy", PaidLine()), {"warmup_steps": -3}, "warmup_steps must be .*got -3"),
     ],
 )
 def test_what_cannot_begin_is_refused(make, arguments, message):
