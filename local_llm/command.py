@@ -18,6 +18,7 @@ from typing import Any
 import gymnasium as gym
 
 from llmwrappers.errors import UserError
+from llmwrappers.files import sha256
 from llmwrappers.making import accept_older_versions, env_kwargs_of
 from local_llm.models.recorded import Recorded
 from local_llm.models.reply import Backend, Message, ModelError, Reply, Sampling, count_tokens
@@ -30,6 +31,7 @@ API_KEY = "LLMWRAPPERS_API_KEY"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 # The files of a run that the next run in the same output folder deletes: all but its first prompt and training runs.
 MADE = ("prompt-*.txt", "reply-*.md", "policy-*.py", "table*.json", "critical*.py", "entries.json", "trajectories-2.npz")
+HASHED = ("policy-*.py", "table*.json", "critical*.py")  # by provenance.json
 MADE += ("provenance.json", "ledger.json")  # choice.json and report.html stay until there are new ones
 
 
@@ -232,7 +234,7 @@ def claim_output(
 
     Raises:
         UserError: the folder cannot be written, is the one of the recorded replies, belongs to another prompt, or has replies
-            that are not in the folder ``recorded``
+            that are not in the folder ``recorded``, or code or tables of the user's own
     """
     if recorded is not None and recorded.resolve() == folder.resolve():
         raise UserError(f"--output {folder} is where the recorded replies are; name another folder")
@@ -251,6 +253,12 @@ def claim_output(
             if lost:
                 where = "nothing is recorded" if recorded is None else f"{recorded} has no recording of it"
                 raise UserError(f"--output {folder} holds {lost[0]}, and {where}; name another folder")
+        if (provenance := folder / "provenance.json").exists():  # else a run was interrupted
+            written = provenance.read_text("utf-8")
+            made = sorted(path for pattern in HASHED for path in folder.glob(pattern))
+            if own := [path.name for path in made if sha256(path) not in written]:
+                what = f"--output {folder} holds {own[0]}, which this command did not write, or which was changed since"
+                raise UserError(f"{what}; name another folder, or move the file")
         save_text(path, prompt)
     except OSError as error:
         raise UserError(f"--output {folder} cannot be written: {error.strerror or error}") from None

@@ -10,9 +10,9 @@ THINK = "<think>\n"
 def text_of(message: dict[str, Any], is_cut: bool) -> str | None:
     """Returns the text of a message of OpenAI's chat API; None if its content has no known form.
 
-    The text is the content. If that is empty, it is the arguments of tool calls, or else the reasoning: a server that looks for
-    reasoning takes the whole answer of a model that does not think for reasoning. Reasoning that the limit cut off is not an
-    answer; it follows a ``<think>`` that is never closed.
+    The text is the content. If that is empty, it is the arguments of tool calls, the refusal, or else the reasoning: a server
+    that looks for reasoning takes the whole answer of a model that does not think for reasoning. Reasoning that the limit cut
+    off is not an answer; it follows a ``<think>`` that is never closed.
 
     Args:
         message: its ``content`` is a text, null or a list of parts
@@ -39,6 +39,9 @@ def text_of(message: dict[str, Any], is_cut: bool) -> str | None:
     thoughts = [value if isinstance(value, str) else _joined(_parts(value, "text")) for value in _parts(content, "thinking")]
     places = (message.get("reasoning_content"), message.get("reasoning"), _joined(thoughts))
     reasoning = next((place for place in places if isinstance(place, str) and place.strip()), "")
+    refusal = message.get("refusal")
+    if isinstance(refusal, str) and refusal.strip():
+        return refusal
     return THINK + reasoning if is_cut and reasoning else reasoning
 
 

@@ -15,7 +15,8 @@ from typing import Any
 from local_llm.models.message import text_of
 from local_llm.models.reply import Message, ModelError, Reply, Sampling, answer_room, without_bounds
 
-TRANSIENT = {429, 500, 502, 503, 504}
+TRANSIENT = {408, 409, 429, 500, 502, 503, 504, 529}
+LONGEST_WAIT = 300.0  # seconds of a server's Retry-After
 # The errors of reading an answer that is not JSON.
 NO_JSON = (ValueError, RecursionError)
 # Servers answer with whole web pages.
@@ -24,19 +25,21 @@ EXCERPT = 300
 MOST_CHARACTERS_PER_TOKEN = 5
 # Tokens that a chat template may add to a prompt.
 SPARE = 128
-# The parts to leave out of a refused request, the most dispensable first.
+# What to leave out of a request that is refused with their names, and of one that is refused: the most dispensable first.
+SAMPLING = ("seed", "top_p", "temperature")
 EXTRAS = ("chat_template_kwargs", "response_format")
 # How servers that do not report their context refuse (OpenAI, llama-cpp-python): groups: context, tokens of the prompt.
 TOO_LONG = re.compile(r"maximum context length is (\d+) tokens.*\((\d+) in the messages")
+MOST_TOKENS = re.compile(r"at most (\d+) completion tokens")
 
 
 class Server:
     """Asks an OpenAI-compatible server over plain HTTP, as the servers' documentation describes.
 
-    It does not rely on a server's promises. It asks again for replies that are missing, or empty beside others. If the server
-    refuses a request, it asks for one reply at a time; then without the switch for thinking; then with the schema in an older
-    form; and last without the schema. If the server's message asks for ``max_completion_tokens`` in place of ``max_tokens``, or
-    for a shorter answer, it sends that.
+    It does not rely on a server's promises. It asks again for replies that are missing, or empty beside others. If a refusal
+    asks for ``max_completion_tokens`` in place of ``max_tokens``, or for a shorter answer, it sends that. If a refusal names
+    ``seed``, ``top_p`` or ``temperature``, that is left out, with a warning. If the server still refuses, it asks for one reply
+    at a time; then without the switch for thinking; then with the schema in an older form; and last without the schema.
 
     If a server reports the size of its context (llama.cpp, vLLM), a prompt that is too long is not sent. Other servers refuse
     such a prompt or cut it silently; a warning follows if a server counts far fewer tokens than were sent.
@@ -46,8 +49,8 @@ class Server:
         model: its name on the server; None takes the only model that the server lists
         api_key: never recorded; None sends no key
         timeout: seconds to wait for data in one request
-        retries: how often to repeat a request that reaches no server, breaks off, or ends in 429 or 5xx
-        backoff: seconds to wait before the first repetition, doubled for each further one
+        retries: how often to repeat a request that reaches no server, breaks off, or ends in an error that may pass
+        backoff: seconds to wait before the first repetition, doubled for each further one; or longer, if the server asks for it
 
     Raises:
         ModelError: ``base_url`` is not a URL, or ``model`` is None and the server does not list exactly one model
@@ -94,7 +97,9 @@ class Server:
             room = answer_room(most, tokens + (SPARE if counted else 0), context, self.model, about)
             most = room if counted else most
         common: dict[str, Any] = {"model": self.model, "messages": messages}
-        common |= {"temperature": sampling.temperature, "top_p": sampling.top_p}
+        common |= {"temperature": sampling.temperature, "top_p": sampling.top_p, "seed": 0}
+        if sampling.top_p == 1:
+            del common["top_p"]
         common["chat_template_kwargs"] = {"enable_thinking": sampling.thinking > 0}
         schema = without_bounds(schema)
         if schema is not None:
@@ -103,18 +108,25 @@ class Server:
         while done < n:
             count, start = min(at_once, n - done), time.perf_counter()
             _say(f"waiting for {count} of {n} replies of {self.model} at {self.base_url}")
-            several = {"n": count} if count > 1 else {}
+            body = {**common, limit: most, **({"n": count} if count > 1 else {})}
+            if "seed" in common:
+                body["seed"] = sampling.seed_for(first + done)
             try:
-                completion = self._complete({**common, limit: most, **several, "seed": sampling.seed_for(first + done)})
+                completion = self._complete(body)
             except _RefusedError as error:
                 if not error.is_about_the_request:
                     raise
-                told = TOO_LONG.search(str(error))
+                told = TOO_LONG.search(error.said)
                 room = answer_room(most, int(told[2]), int(told[1]), self.model) if told else most
-                if limit == "max_tokens" and "max_completion_tokens" in str(error):
+                room = min([room, *map(int, MOST_TOKENS.findall(error.said))])
+                named = [name for name in SAMPLING if name in common and re.search(rf"\b{name}\b", error.said)]
+                if limit == "max_tokens" and "max_completion_tokens" in error.said:
                     limit = "max_completion_tokens"
                 elif room < most:
                     most = room
+                elif named:
+                    del common[named[0]]
+                    _warn_of_a_refused_field(named[0], self.base_url)
                 elif at_once > 1:
                     at_once = 1
                 elif (extra := next((name for name in EXTRAS if name in common), None)) is None:
@@ -211,10 +223,11 @@ class Server:
     def _send(self, url: str, body: Any, timeout: float) -> bytes:
         """Returns the answer to a request; repeats it after errors that may pass (503 while the server loads its model)."""
         data = None if body is None else json.dumps(body).encode()
-        problem, failed = "", ModelError
+        problem, failed, asked_wait = "", ModelError, 0.0
+        advice = "is the server up, and the URL right (with /v1)?"
         for attempt in range(self.retries + 1):
             if attempt:
-                wait = self.backoff * 2 ** (attempt - 1)
+                wait = max(self.backoff * 2 ** (attempt - 1), asked_wait)
                 _say(f"{problem.strip()}; again in {wait:g} s")
                 time.sleep(wait)
             request = urllib.request.Request(url, data, {"Content-Type": "application/json", **self._headers})
@@ -223,7 +236,10 @@ class Server:
                     return response.read()
             except urllib.error.HTTPError as error:
                 with error:
-                    said = error.read().decode(errors="replace")
+                    said, after = error.read().decode(errors="replace"), error.headers.get("Retry-After") or ""
+                asked_wait = min(float(after), LONGEST_WAIT) if re.fullmatch(r"\d+(\.\d+)?", after) else 0.0
+                if error.code == 429:
+                    advice = "it limits requests, or a quota is used up: run the command again later, it goes on from here"
                 failed = _AnsweredError
                 problem = f"{self.base_url} answered {error.code}: {' '.join(said.split())[:EXCERPT]}\n"
                 # llama-cpp-python answers 500 to a form of the schema that it does not know.
@@ -235,7 +251,7 @@ class Server:
                     raise ModelError(f"{self.base_url} took more than {timeout} s: {less}") from error
                 failed = ModelError
                 problem = f"no answer from {self.base_url}: {' '.join(str(error).split())[:EXCERPT]}\n"
-        raise failed(f"{problem}Tried {self.retries + 1} times: is the server up, and the URL right (with /v1)?")
+        raise failed(f"{problem}Tried {self.retries + 1} times: {advice}")
 
     def _nonsense(self, what: str) -> ModelError:
         return ModelError(f"{self.base_url} sent {what}: is it an OpenAI-compatible server, and the URL right (with /v1)?")
@@ -260,9 +276,10 @@ class _RefusedError(_AnsweredError):
     """Reports that the server refuses the request in this form."""
 
     def __init__(self, problem: str, code: int) -> None:
-        self.is_about_the_request = code in (400, 422, 500)
+        self.said, self.is_about_the_request = problem, code in (400, 422, 500)
         advice = "Check the model's name, the URL (with /v1), and the key, if it needs one."
-        super().__init__(problem + ("Change what it refuses, or take another model." if self.is_about_the_request else advice))
+        options = "Change what it refuses (--temperature, --top-p, --max-new-tokens), or take another model."
+        super().__init__(problem + (options if self.is_about_the_request else advice))
 
 
 def _say(line: str) -> None:
@@ -287,6 +304,10 @@ def _warn_of_a_cut(prompt_tokens: Any, least: int, base_url: str) -> None:
             "context, and the reply answers the rest; start it with a longer context (Ollama: OLLAMA_CONTEXT_LENGTH)",
             stacklevel=3,
         )
+
+
+def _warn_of_a_refused_field(name: str, base_url: str) -> None:
+    warnings.warn(f"{base_url} refuses {name!r}: it is left out, and the server uses its own", stacklevel=3)
 
 
 def _warn_of_likeness(base_url: str) -> None:

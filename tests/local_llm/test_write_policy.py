@@ -468,6 +468,22 @@ class TestBadInput:
             assert backend.asked == []
         assert (output / "reply-1.md").read_text() == fenced(STILL)
 
+    def test_a_policy_of_the_users_own_is_not_overwritten(self, output, monkeypatch, capsys):
+        from local_llm.models.recorded import Recorded
+
+        options = ["--candidates", "1", "--recordings", "recordings"]
+        assert run(monkeypatch, Recorded(Scripted(fenced(STILL)), "recordings"), *options) == 0
+        written = (output / "policy-1.py").read_text()
+        for name in ("policy-1.py", "policy-mine.py"):
+            (output / "policy-1.py").write_text(written)
+            (output / name).write_text(f"{written}# my own\n")
+            before = (output / name).read_bytes()
+            assert run(monkeypatch, Recorded(Scripted(fenced(STILL)), "recordings"), *options) == 1
+            assert f"holds {name}, which this command did not write, or which was changed since" in capsys.readouterr().err
+            assert (output / name).read_bytes() == before
+        (output / name).unlink()
+        assert run(monkeypatch, Recorded(Scripted(fenced(STILL)), "recordings"), *options) == 0
+
     def test_a_finished_output_stays_until_another_reply_is_there(self, output, monkeypatch, capsys):
         from local_llm.models.recorded import Recorded
 

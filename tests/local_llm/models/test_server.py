@@ -56,8 +56,10 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, *_):
         pass
 
-    def answer(self, status, data):
+    def answer(self, status, data, **headers):
         self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
@@ -99,7 +101,7 @@ class Handler(BaseHTTPRequestHandler):
         elif isinstance(step, int):
             self.answer(step, b'{"error": {"message": "not today"}}')
         elif isinstance(step, tuple):
-            self.answer(*step)
+            self.answer(*step[:2], **dict(step[2:]))
         elif isinstance(step, bytes):
             self.answer(200, step)
         else:
@@ -233,6 +235,32 @@ class TestRequest:
         assert first["max_tokens"] == second["max_completion_tokens"] == 50
         assert "max_tokens" not in second
         assert second["n"] == 2
+
+    @pytest.mark.parametrize(
+        ("refusals", "left_out"),
+        [
+            ([b"Unrecognized request argument supplied: seed"], {"seed"}),
+            ([b"`temperature` and `top_p` cannot both be specified"], {"top_p"}),
+            ([b"top_p is deprecated", b"Only the default temperature (1) is supported"], {"top_p", "temperature"}),
+        ],
+        ids=["seed", "top_p", "both"],
+    )
+    def test_a_field_of_sampling_that_a_server_refuses_by_name_is_left_out(self, server, refusals, left_out):
+        server.script = [*((400, refusal) for refusal in refusals), generous]
+        with pytest.warns(UserWarning, match="refuses '(seed|top_p|temperature)': it is left out"):
+            assert len(ask(server, 2)) == 2
+        first, *_, last = posts(server)
+        assert first.keys() - last.keys() == left_out
+        assert last["n"] == 2
+
+    def test_a_top_p_of_1_says_nothing_and_is_not_sent(self, server):
+        ask(server, sampling=Sampling(top_p=1.0))
+        assert "top_p" not in posts(server)[0]
+
+    def test_a_shorter_answer_where_a_server_names_its_most(self, server):
+        server.script = [(400, b"max_tokens is too large: 8192. This model supports at most 4096 completion tokens"), generous]
+        ask(server, 2)
+        assert [(body["max_tokens"], body["n"]) for body in posts(server)] == [(8192, 2), (4096, 2)]
 
     def test_an_older_form_of_the_schema_where_a_server_does_not_know_the_newer(self, server):
         server.script = [(500, NO_JSON_SCHEMA)] * 2 + [generous]
@@ -662,7 +690,15 @@ class TestFailure:
         assert (reply.text.strip(), reply.finish_reason, reply.reply_tokens) == ("", "stop", 7)
         assert len(posts(server)) == 1
 
-    @pytest.mark.parametrize("trouble", [429, 500, 502, 503, 504, "break off"])
+    def test_a_server_that_limits_requests_is_waited_for_as_long_as_it_asks(self, server, capsys):
+        server.script = [(429, b"slow down", ("Retry_After", "0.2")), generous]
+        assert len(ask(server)) == 1
+        assert "again in 0.2 s" in capsys.readouterr().err
+        server.script = [(429, b"insufficient_quota", ("Retry_After", "Sat, 28 Nov 2026 22:00:00 GMT"))]
+        with pytest.raises(ModelError, match="Tried 3 times: it limits requests, or a quota is used up"):
+            ask(server)
+
+    @pytest.mark.parametrize("trouble", [408, 429, 500, 502, 503, 504, 529, "break off"])
     def test_what_may_pass_is_tried_again(self, server, trouble):
         server.script = [trouble, trouble, generous]
         assert len(ask(server)) == 1
