@@ -299,6 +299,17 @@ class Overwriting:
             print(f"replies are read from the recordings in {recorded.name} (model: {recorded.model}); {what}", flush=True)
 
 
+def read_prompt(path: Path) -> str:
+    """Returns the text of --prompt."""
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"--prompt {path} must be a text file in UTF-8: {error}") from None
+    if not text.strip():
+        raise UserError(f"--prompt {path} is empty; without --prompt one is rendered from the environment's documentation")
+    return text
+
+
 def save_text(path: Path, text: str) -> None:
     """Writes a text to the byte: as UTF-8, with its own line ends."""
     path.write_text(text, "utf-8", newline="")

@@ -178,6 +178,8 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
     args.argv = list(sys.argv[1:] if argv is None else argv)
     take_sampling(parser, args)
     take_env_kwargs(parser, args)
+    if args.seed < 0:
+        parser.error(f"--seed must not be negative, got {args.seed}")
     try:
         args.settings = Settings(**{item.name: getattr(args, item.name) for item in fields(Settings)})
     except ValueError as error:

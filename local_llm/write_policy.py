@@ -39,6 +39,7 @@ from local_llm.command import (
     exit_status,
     how_to_go_on,
     make_backend,
+    read_prompt,
     recordings,
     save_text,
     stopped_by_sigterm,
@@ -280,7 +281,7 @@ def run(args: argparse.Namespace) -> Choice:
         )
     if args.select == "return":
         require_trainable(args.candidates + args.refine, args.budget_steps, env)  # before a model is asked
-    prompt = args.prompt.read_text("utf-8") if args.prompt else render_prompt(args.env_id, **args.env_kwargs)
+    prompt = read_prompt(args.prompt) if args.prompt else render_prompt(args.env_id, **args.env_kwargs)
     claim_output(args.output, prompt, recordings(args))
     measure(env, random_actions(env.action_space, args.seed), 1, args.seed)  # also refuses environments that no policy can play
     writer = Writer(Overwriting(make_backend(args), args.output), args.sampling, env, args.output, args.seed)

@@ -58,6 +58,8 @@ def lint(source: str) -> Imports:
         for module, bound in _imports(statement):
             there = module.split(".")[0] in MODULES and importlib.util.find_spec(module.split(".")[0]) is not None
             (loaded if there else absent).setdefault(module, []).append((statement.lineno, bound))
+        if isinstance(statement, ast.ImportFrom) and statement.module == "scipy" and "scipy" in loaded:
+            loaded |= {f"scipy.{alias.name}": [] for alias in statement.names}  # which may be a module
     # NumPy and SciPy load these parts at first use, when the lock already forbids it.
     loaded |= {f"{root}.{part}": [] for root in ("numpy", "scipy") if root in loaded for part in re.findall(PARTS, source)}
     used = _needed(tree, definitions)

@@ -187,8 +187,9 @@ def _as_policy(source: str, space: gym.Space) -> tuple[str, int, list[int]]:
                 lines[name] = node.lineno
                 answers += _answers(node) if name == "critical" else []
         if isinstance(node, ast.FunctionDef):
-            own = (part for part in ast.walk(node) if isinstance(part, ast.Name) and part.id == "critical")
-            if call := next(own, None):
+            own = [part for part in ast.walk(node) if isinstance(part, ast.Name) and part.id == "critical"]
+            is_local = any(isinstance(part.ctx, ast.Store) for part in own)
+            if call := next(iter(own), None) if not is_local else None:
                 raise PolicyRejected(call.lineno, "critical is called in a function; put what both need into a third one")
     if "policy" in lines:
         raise PolicyRejected(lines["policy"], "policy is not what is asked for; define critical(obs) alone")

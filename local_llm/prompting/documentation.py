@@ -85,7 +85,11 @@ def _adapted(own: Any) -> Iterator[Any]:
 
 
 def _is_environment(value: Any) -> bool:
-    return all(hasattr(value, name) for name in ("reset", "step", "unwrapped")) and hasattr(value, "__dict__")
+    return (
+        not isinstance(value, type)
+        and all(hasattr(value, name) for name in ("reset", "step", "unwrapped"))
+        and hasattr(value, "__dict__")
+    )
 
 
 def _classes(kind: type) -> list[type]:

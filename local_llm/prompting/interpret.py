@@ -24,7 +24,7 @@ RARE_CHANGE = 0.05
 EVENLY, BEFORE_EVENTS, UNUSUAL = 0.2, 0.5, 0.3
 # Rare rewards of an episode that it is told of how they came about.
 MOST_EVENTS = 6
-PONG, PONG_GRID_SHAPE = "llmwrappers/PongObjects-v0", (2, CELLS, CELLS)
+PONG, PONG_GRID, PONG_GRID_SHAPE = "llmwrappers/PongObjects-v0", "llmwrappers/PongGrid-v0", (2, CELLS, CELLS)
 
 
 class Interpreter:
@@ -64,10 +64,13 @@ class Interpreter:
 
     def __init__(self, facts: Facts | None, trajectories: Trajectories, names: Sequence[str] = ()):
         shape = trajectories.observations.shape[1:]
-        self._is_grid = shape == PONG_GRID_SHAPE
+        self._is_grid = shape == PONG_GRID_SHAPE and trajectories.env_id == PONG_GRID
         self._is_pong = self._is_grid or trajectories.env_id == PONG
         if not self._is_grid and len(shape) != 1:
-            raise ValueError(f"observations must be vectors or Pong's grids {PONG_GRID_SHAPE}, got the shape {shape}")
+            raise ValueError(
+                f"observations must be vectors, or the grids of {PONG_GRID}, got the shape {shape} of {trajectories.env_id}; "
+                "write critical(obs) by hand for other images, or train an agent on numbers"
+            )
         if self._is_grid and facts is None:
             facts = serving(PONG)[0][1]
         self.facts, self.trajectories = facts, trajectories

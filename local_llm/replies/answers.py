@@ -95,7 +95,7 @@ def _last_object(text: str, key: str) -> tuple[dict | None, int]:
 
 
 _QUOTE = "[\"'\u201c\u201d\u201e\u2018\u2019]"
-_TOKEN = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^'\\\n]|\\.)*'|[{}\[\]]""", re.S)
+_TOKEN = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:[^"\\]|\\.)*"|'(?:[^'\\\n]|\\.)*'|[{}\[\]]""", re.S)
 
 
 def _repaired(text: str, finish_reason: str, key: str, send: str) -> list[Any]:

@@ -202,7 +202,10 @@ def _called(tree: ast.Module) -> str:
         return "policy"
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Policy"]
     methods = [node for part in classes for node in part.body if isinstance(node, ast.FunctionDef)]
-    return "Policy" if any(node.name in ("act", "__call__") for node in methods) else ""
+    if any(node.name in ("act", "__call__") for node in methods):
+        return "Policy"
+    # policy = PID(), policy = make_policy(2.0): only its run tells whether it can be called.
+    return "policy" if meanings and isinstance(meanings[-1], ast.Call) else ""
 
 
 def _other_name(tree: ast.Module) -> str:
@@ -304,6 +307,8 @@ def _assembled(codes: list[Code], chosen: int) -> str:
             for name in statement.binds:
                 binders[index][name].append((index, position))
     kept, seen, missing = set(), set(), [called]
+    # It begins an episode, and nothing else in the code need name it.
+    missing += [node.name for node in codes[chosen].tree.body if isinstance(node, ast.FunctionDef) and node.name == "reset"]
     while missing:
         if (name := missing.pop()) not in seen:
             seen.add(name)

@@ -140,7 +140,10 @@ def answer_of(reply: str, what: str = "code", send: str = SEND) -> str:
         raise ExtractionError(f"Your reply has {len(reply):,} characters; at most {MOST_CHARACTERS:,} are read.", send)
     text = _NEXT_TURN.split(_saveable(reply), maxsplit=1)[0]
     answer, position, thinking = [], 0, False
-    for mark in _REASONING.finditer(text):
+    marks = [*_REASONING.finditer(text)]
+    if marks and all(mark["close"] for mark in marks) and not text[marks[-1].end() :].strip():
+        text, marks = text[: marks[-1].start()], marks[:-1]  # a close at the end, without an open, ends the answer
+    for mark in marks:
         # Before a close without an open is reasoning too: the chat template opened it.
         if not thinking and not mark["close"]:
             answer.append(text[position : mark.start()])

@@ -1,9 +1,10 @@
 """lint: what it refuses, in words that help whoever wrote the program, and what it lets pass."""
 
+import numpy as np
 import pytest
 from programs import BOUNDED, ENDLESS, HONEST, HOSTILE, hostile
 
-from llmwrappers import PolicyRejected
+from llmwrappers import ContainedPolicy, PolicyRejected
 from llmwrappers.containment.lint import lint
 
 P = "def policy(obs):\n    return "
@@ -48,6 +49,12 @@ def test_refused(source, line, reason):
 )
 def test_passed(source):
     lint(source)
+
+
+def test_a_part_of_scipy_may_be_imported_by_its_name():
+    policy = ContainedPolicy("from scipy import constants\ndef policy(obs):\n    return [constants.g]\n")
+    assert policy(np.ones(1)) == [9.80665]
+    policy.close()
 
 
 def test_what_is_imported():

@@ -100,7 +100,7 @@ FAULTS = {
     "raises": ("return True, [0.0, 1.0], obs[7]", TWO, "line 4: IndexError"),
     "short action": ("return True, [0.0], 0.5", TWO, "the action must have 2 numbers"),
     "no action": ("return True, None, 0.5", TWO, "the action must have 2 numbers"),
-    "words": ("return True, ['up', 'down'], 0.5", TWO, "that is no number and no array of numbers"),
+    "words": ("return True, ['up', 'down'], 0.5", TWO, "which is no number and no array of numbers"),
     "memory": ("return True, np.zeros((10**6, 10**6)), 0.5", TWO, "line 4: .*MemoryError"),
     "a file": ("return True, [0.0, 1.0], len(open('/etc/passwd').read())", TWO, "line 4: PermissionError"),
     "NaN in the action": ("return True, [0.0, np.nan], 0.5", TWO, "nan"),
@@ -293,6 +293,12 @@ def test_an_entry_that_is_disabled_is_silent_and_the_others_speak():
 def test_code_that_calls_itself_is_refused():
     with pytest.raises(PolicyRejected, match="line 4: critical is called in a function"):
         CriticalFunction(code("return critical(obs / 2) if obs[0] > 1 else (True, [0.0, 0.0], 0.0)"), TWO)
+
+
+def test_a_variable_of_its_own_name_is_not_a_call_of_itself():
+    guidance = CriticalFunction("def critical(obs):\n    critical = obs[0] < 0\n    return critical, [0.5, 0.5], -0.1\n", TWO)
+    assert guidance(np.ones(3)) is None
+    assert guidance(-np.ones(3)) is not None
 
 
 @pytest.mark.parametrize("is_trusted", [False, True])

@@ -468,6 +468,18 @@ class TestBadInput:
             assert backend.asked == []
         assert (output / "reply-1.md").read_text() == fenced(STILL)
 
+    def test_what_is_no_prompt_is_named(self, output, monkeypatch, capsys):
+        prompt = output.parent / "prompt.txt"
+        for data, message in ((None, "must be a text file"), (b"\xe9t\xe9", "in UTF-8: 'utf-8' codec"), (b" \n", "is empty")):
+            if data is not None:
+                prompt.parent.mkdir(exist_ok=True)
+                prompt.write_bytes(data)
+            assert run(monkeypatch, Scripted(fenced(STILL)), "--prompt", str(prompt)) == 1
+            error = capsys.readouterr().err
+            assert f"--prompt {prompt}" in error
+            assert message in error
+        assert not output.exists()
+
     def test_a_policy_of_the_users_own_is_not_overwritten(self, output, monkeypatch, capsys):
         from local_llm.models.recorded import Recorded
 

@@ -339,8 +339,10 @@ def test_episodes_that_were_played_are_described(prior, tmp_path, monkeypatch):
 def test_facts_and_observations_that_do_not_fit_are_refused(hopper):
     with pytest.raises(ValueError, match=r"the facts describe observations of 27 numbers, got 11"):
         Interpreter(facts("Ant-v4"), hopping())
-    with pytest.raises(ValueError, match=r"vectors or Pong's grids \(2, 80, 80\), got the shape \(4, 4\)"):
+    with pytest.raises(ValueError, match=r"must be vectors, .*got the shape \(4, 4\) of "):
         Interpreter(None, episodes("Images-v0", np.zeros((5, 4, 4))))
+    with pytest.raises(ValueError, match=r"or the grids of llmwrappers/PongGrid-v0, .* of Images-v0; write critical"):
+        Interpreter(None, episodes("Images-v0", np.zeros((5, 2, 80, 80), np.uint8)))
     with pytest.raises(ValueError, match=r"must have the shape \(11,\), got \(10,\)"):
         hopper.state(HOPPER[:10])
 

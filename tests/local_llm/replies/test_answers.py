@@ -222,3 +222,10 @@ def test_discrete_actions():
     for value in (1, 5, 2.5, "RIGHT", [2], None, True):
         with pytest.raises(ValueError, match="action must be"):
             action_within(space, value)
+
+
+@pytest.mark.parametrize("comment", ["// falls at step 4", "/* 2 of 3, it's bad */"])
+def test_numbers_in_a_comment_are_none_of_the_answer(comment):
+    pytest.importorskip("json_repair")
+    reply = f'{{"rewards": [{{"episode": 0, "step": 3, "reward": -0.5}}, {comment}\n]}}'
+    assert extract_answer(reply, "stop", "rewards").entries == [{"episode": 0, "step": 3, "reward": -0.5}]

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llmwrappers import ContainedPolicy
+from llmwrappers.containment.program import Program
 from local_llm.replies.extract import NoPolicy, extract_critical, extract_policy
 from local_llm.replies.reply_text import (
     MOST_CHARACTERS,
@@ -489,11 +490,6 @@ ERRORS = {
     ),
     "a class of that name": (fenced("class policy:\n    pass\n"), NoPolicy, "class policy:"),
     "a lambda of two": (fenced("policy = lambda obs, t: obs\n"), NoPolicy, "policy = lambda obs, t: obs"),
-    "made by a call": (
-        fenced("def make(gain):\n    return lambda obs: gain\n\npolicy = make(1.0)\n"),
-        NoPolicy,
-        "policy = make(1.0)",
-    ),
     "a wrong policy and a right helper": (
         fenced("def f(x):\n    return x\n\ndef policy(a, b):\n    return f(a)\n"),
         NoPolicy,
@@ -758,3 +754,33 @@ def test_any_text_gives_a_policy_or_an_extraction_error(reply, finish_reason):
 def test_a_comment_of_any_text_is_kept_byte_for_byte(text):
     comments = "".join(f"# {line}\n" for line in text.replace("\x0c", "").split("\n"))
     assert extract_policy(fenced(comments + DRAFT)) == comments + DRAFT
+
+
+@pytest.mark.parametrize(
+    "bound",
+    [
+        "class PID:\n    def __call__(self, obs):\n        return [-obs[0]]\n\n\npolicy = PID()\n",
+        "def make(k):\n    def act(obs):\n        return [k * obs[0]]\n    return act\n\n\npolicy = make(-1.0)\n",
+        "import functools\n\n\ndef scaled(k, obs):\n    return [k * obs[0]]\n\n\npolicy = functools.partial(scaled, -1.0)\n",
+    ],
+    ids=["an object", "a closure", "a partial"],
+)
+def test_a_policy_that_a_call_makes(bound):
+    source = extract_policy(f"```python\n{bound}```")
+    assert Program(source)([2.0]) == [-2.0]
+
+
+def test_a_reset_that_nothing_names_is_kept_beside_an_example():
+    code = (
+        'state = {}\n\n\ndef reset():\n    state["n"] = 0\n\n\ndef policy(obs):\n    state["n"] += 1\n    return [state["n"]]\n'
+    )
+    example = 'if __name__ == "__main__":\n    reset()\n    print(policy([0.0]))\n'
+    policy = Program(extract_policy(f"```python\n{code}\n\n{example}```"))
+    assert [policy(None), policy(None), policy.reset(), policy(None)] == [[1], [2], None, [1]]
+
+
+def test_a_close_of_reasoning_at_the_end_ends_the_answer():
+    assert (
+        extract_policy("```python\ndef policy(obs):\n    return [0.5]\n```\n</think>\n")
+        == "def policy(obs):\n    return [0.5]\n"
+    )
