@@ -58,10 +58,12 @@ def main(argv: list[str] | None = None) -> None:
         for step in play(env, policy, args.seed + episode):
             if env.render_mode == "rgb_array" and steps % every == 0:
                 frames.append(np.asarray(env.render()))
-            total, steps, faults = total + step.reward, steps + 1, faults + [step.fault] * bool(step.fault)
-        failed = f"; {len(faults)} calls failed, the first with: {faults[0]}" if faults else ""
+            total, steps = total + step.reward, steps + 1
+            if step.fault:
+                faults.append(step.fault)
         if len(faults) == steps:
             raise UserError(f"{name} failed in every step, the first time with: {faults[0]}")
+        failed = f"; {len(faults)} calls failed, the first with: {faults[0]}" if faults else ""
         print(f"{name}, seed {args.seed + episode}: return {total:.1f}, {steps} steps{failed}", flush=True)
     if frames:
         path = Path(args.output or f"{env.unwrapped.spec.id.replace('/', '-')}.mp4")  # pyright: ignore[reportOptionalMemberAccess]

@@ -13,8 +13,6 @@ from llmwrappers.priors.contract import native_action
 
 Interval = tuple[NDArray, NDArray]
 
-REPLACED = "a wrapper outside the mask replaced it: leave that wrapper out; the mask takes actions in [-1, 1] already"
-
 
 class BoxMask:
     """Keeps the interval of the next action, and maps a normalized action into it.

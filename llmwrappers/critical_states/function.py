@@ -188,9 +188,8 @@ def _as_policy(source: str, space: gym.Space) -> tuple[str, int, list[int]]:
                 answers += _answers(node) if name == "critical" else []
         if isinstance(node, ast.FunctionDef):
             own = [part for part in ast.walk(node) if isinstance(part, ast.Name) and part.id == "critical"]
-            is_local = any(isinstance(part.ctx, ast.Store) for part in own)
-            if call := next(iter(own), None) if not is_local else None:
-                raise PolicyRejected(call.lineno, "critical is called in a function; put what both need into a third one")
+            if own and not any(isinstance(part.ctx, ast.Store) for part in own):  # else it is a variable of the function's own
+                raise PolicyRejected(own[0].lineno, "critical is called in a function; put what both need into a third one")
     if "policy" in lines:
         raise PolicyRejected(lines["policy"], "policy is not what is asked for; define critical(obs) alone")
     if "critical" not in lines:

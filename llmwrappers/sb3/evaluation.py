@@ -9,8 +9,8 @@ from gymnasium.spaces import Box
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.vec_env import VecEnv
 
-from llmwrappers.action_masks.box import REPLACED
 from llmwrappers.action_masks.intervals import to_native
+from llmwrappers.sb3.replay_buffers import REPLACED
 
 Env = TypeVar("Env", gym.Env, VecEnv)
 

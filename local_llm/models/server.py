@@ -25,8 +25,7 @@ EXCERPT = 300
 MOST_CHARACTERS_PER_TOKEN = 5
 # Tokens that a chat template may add to a prompt.
 SPARE = 128
-# What to leave out of a request that is refused with their names, and of one that is refused: the most dispensable first.
-SAMPLING = ("seed", "top_p", "temperature")
+# The parts to leave out of a refused request, the most dispensable first.
 EXTRAS = ("chat_template_kwargs", "response_format")
 # How servers that do not report their context refuse (OpenAI, llama-cpp-python): groups: context, tokens of the prompt.
 TOO_LONG = re.compile(r"maximum context length is (\d+) tokens.*\((\d+) in the messages")
@@ -97,36 +96,34 @@ class Server:
             room = answer_room(most, tokens + (SPARE if counted else 0), context, self.model, about)
             most = room if counted else most
         common: dict[str, Any] = {"model": self.model, "messages": messages}
-        common |= {"temperature": sampling.temperature, "top_p": sampling.top_p, "seed": 0}
-        if sampling.top_p == 1:
-            del common["top_p"]
         common["chat_template_kwargs"] = {"enable_thinking": sampling.thinking > 0}
         schema = without_bounds(schema)
         if schema is not None:
             common["response_format"] = {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}
         limit, done, at_once, last = "max_tokens", 0, n, None
+        left_out = {"top_p"} if sampling.top_p == 1 else set()
         while done < n:
             count, start = min(at_once, n - done), time.perf_counter()
             _say(f"waiting for {count} of {n} replies of {self.model} at {self.base_url}")
-            body = {**common, limit: most, **({"n": count} if count > 1 else {})}
-            if "seed" in common:
-                body["seed"] = sampling.seed_for(first + done)
+            several = {"n": count} if count > 1 else {}
+            drawn = {"seed": sampling.seed_for(first + done), "top_p": sampling.top_p, "temperature": sampling.temperature}
+            drawn = {name: value for name, value in drawn.items() if name not in left_out}
             try:
-                completion = self._complete(body)
+                completion = self._complete({**common, limit: most, **several, **drawn})
             except _RefusedError as error:
                 if not error.is_about_the_request:
                     raise
                 told = TOO_LONG.search(error.said)
                 room = answer_room(most, int(told[2]), int(told[1]), self.model) if told else most
                 room = min([room, *map(int, MOST_TOKENS.findall(error.said))])
-                named = [name for name in SAMPLING if name in common and re.search(rf"\b{name}\b", error.said)]
+                named = next((name for name in drawn if re.search(rf"\b{name}\b", error.said)), None)
                 if limit == "max_tokens" and "max_completion_tokens" in error.said:
                     limit = "max_completion_tokens"
                 elif room < most:
                     most = room
-                elif named:
-                    del common[named[0]]
-                    _warn_of_a_refused_field(named[0], self.base_url)
+                elif named:  # the most dispensable first
+                    left_out.add(named)
+                    _warn_of_a_refused_field(named, self.base_url)
                 elif at_once > 1:
                     at_once = 1
                 elif (extra := next((name for name in EXTRAS if name in common), None)) is None:
@@ -239,7 +236,7 @@ class Server:
                     said, after = error.read().decode(errors="replace"), error.headers.get("Retry-After") or ""
                 asked_wait = min(float(after), LONGEST_WAIT) if re.fullmatch(r"\d+(\.\d+)?", after) else 0.0
                 if error.code == 429:
-                    advice = "it limits requests, or a quota is used up: run the command again later, it goes on from here"
+                    advice = "it limits requests, or a quota is used up: run the command again later"
                 failed = _AnsweredError
                 problem = f"{self.base_url} answered {error.code}: {' '.join(said.split())[:EXCERPT]}\n"
                 # llama-cpp-python answers 500 to a form of the schema that it does not know.
