@@ -69,8 +69,7 @@ def warn_of_changed_units(env: gym.Env, prior_input: str | None, prior_of_anothe
 
 def warn_of_rescaled_actions(env: gym.Env, wrapper: str, way_out: str, stacklevel: int = 3) -> None:
     """Warns if an action in the environment's own units would be scaled once more on its way there."""
-    # Below gym.make's OrderEnforcing a wrapper belongs to the environment, and what was written for it knows its units.
-    for name in _found_below(env, (wrappers.RescaleAction,), until=wrappers.OrderEnforcing):
+    for name in _found_below(env, (wrappers.RescaleAction,)):
         warnings.warn(
             f"{name} lies below {wrapper}, which then takes actions in the units of {name}, not in the environment's. "
             f"{way_out}, unless the actions were written for it",
@@ -78,8 +77,9 @@ def warn_of_rescaled_actions(env: gym.Env, wrapper: str, way_out: str, stackleve
         )
 
 
-def _found_below(env: gym.Env, classes: tuple[type[gym.Wrapper], ...], until: type | tuple = ()) -> Iterator[str]:
-    while isinstance(env, gym.Wrapper) and not isinstance(env, until):
+def _found_below(env: gym.Env, classes: tuple[type[gym.Wrapper], ...]) -> Iterator[str]:
+    # Below gym.make's OrderEnforcing a wrapper belongs to the environment, and what was written for it knows its units.
+    while isinstance(env, gym.Wrapper) and not isinstance(env, wrappers.OrderEnforcing):
         if isinstance(env, classes):
             yield type(env).__name__
         env = env.env

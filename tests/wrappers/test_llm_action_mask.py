@@ -242,6 +242,17 @@ class TestWarnings:
         with pytest.warns(UserWarning, match="RescaleAction lies below LLMActionMask, .* Leave it out: the mask itself"):
             LLMActionMask(rescaled, lambda obs: [1.5])
 
+    @pytest.mark.parametrize(
+        "made",
+        [
+            lambda: gym.wrappers.NormalizeObservation(gym.make("Pendulum-v1")),
+            lambda: RescaleAction(gym.make("Pendulum-v1"), np.float32(-1), np.float32(1)),
+        ],
+    )
+    def test_none_of_wrappers_that_are_part_of_a_registered_environment(self, made):
+        env = gym.make(gym.envs.registration.EnvSpec("Wrapped-v0", entry_point=made))
+        assert LLMActionMask(env, lambda obs: [0.0]).reset(seed=0)[1]["mask_active"]
+
     def test_an_environment_that_allows_nothing_of_the_priors(self):
         env = Recorder(Discrete(4))
         env.reset = lambda **_: (np.zeros(1), {"action_mask": np.int8([1, 0, 0, 0])})
