@@ -204,6 +204,8 @@ class Server:
         """Returns the texts of a completion with their finish reasons, and its count of tokens."""
         choices, usage = _find(completion, "choices"), _find(completion, "usage") or {}
         read = [reply for reply in map(_reply, _list(choices)) if reply]
+        if any(_find(choice, "finish_reason") == "content_filter" for choice in _list(choices)):
+            _warn_of_a_filter(self.base_url)
         if not read or not isinstance(usage, dict):
             raise self._nonsense(f"no reply ({str(completion)[:EXCERPT]})")
         # If all replies are empty (the model only thinks), another reply to the same request would be empty, too.
@@ -305,6 +307,10 @@ def _warn_of_a_cut(prompt_tokens: Any, least: int, base_url: str) -> None:
 
 def _warn_of_a_refused_field(name: str, base_url: str) -> None:
     warnings.warn(f"{base_url} refuses {name!r}: it is left out, and the server uses its own", stacklevel=3)
+
+
+def _warn_of_a_filter(base_url: str) -> None:
+    warnings.warn(f"{base_url} stopped a reply: its content filter does not let the model write the rest", stacklevel=4)
 
 
 def _warn_of_likeness(base_url: str) -> None:

@@ -189,7 +189,7 @@ def _fenced(text: str, docstrings: bool = True) -> list[Block]:
             opener, inside = opener if fence and re.fullmatch(r"\s*[\w{}.+#-]+\s*", fence["tag"]) else "", []
         else:
             inside.append(line)
-            quotes += docstrings * line.count('"""')
+            quotes += docstrings * len(re.findall(r'"""|\'\'\'', line))
     if quotes % 2 and opener:
         return _fenced(text, docstrings=False)  # it was no docstring, or none that ends
     if opener:

@@ -299,6 +299,11 @@ class TestRequest:
         server.script = [lambda body: completion(choice("half", "length")), lambda body: completion(choice(None, "length"))]
         assert [(reply.text, reply.finish_reason) for reply in ask(server, 2)] == [("half", "length"), ("", "length")]
 
+    def test_a_reply_that_a_filter_stopped_is_told(self, server):
+        server.script = [lambda body: completion(choice("def pol", "content_filter"))]
+        with pytest.warns(UserWarning, match="stopped a reply: its content filter"):
+            assert ask(server)[0].text == "def pol"
+
     def test_an_unknown_finish_reason_and_missing_usage_are_taken(self, server):
         server.script = [lambda body: {"choices": [choice("a", None)]}]
         (reply,) = ask(server)

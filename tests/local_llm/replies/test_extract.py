@@ -133,6 +133,7 @@ UNTOUCHED = {
     "annotations": "def policy(observation: list[float], /) -> list[float]:\n    return observation[:1]\n",
     "several statements on a line": "import math; import numpy as np\n" + FUNCTION,
     "a fence in a docstring": 'def policy(obs):\n    """Leans.\n\n```python\npolicy(obs)\n```\n    """\n    return obs[:1]\n',
+    "one between other quotes": "def policy(obs):\n    '''\n```python\npolicy(obs)\n```\n    '''\n    return obs[:1]\n",
     "the default of an argument has its name": "gain = 2.0\n\ndef policy(obs, gain=gain):\n    return gain * obs[:1]\n",
     "names in another alphabet": "def policy(obs):\n    φ = obs[1]\n    return [-φ]\n",
 }
