@@ -40,7 +40,7 @@ def add_model_options(parser: argparse.ArgumentParser, shipped: str) -> None:
     group = parser.add_argument_group("the model")
     group.add_argument(
         "--model",
-        help="a name on the Hugging Face Hub, a folder, or the server's name of the model; if not given, chosen by memory size",
+        help="a Hugging Face Hub name, a folder, a .gguf file, or the server's name of the model; if not given, by memory size",
     )
     group.add_argument("--revision", help="a branch, tag or commit of the model")
     group.add_argument("--quantization", choices=("4bit", "8bit"), help="needs bitsandbytes")
@@ -66,7 +66,7 @@ def add_model_options(parser: argparse.ArgumentParser, shipped: str) -> None:
         "--recording",
         choices=("auto", "record", "off"),
         default="auto",
-        help="auto: record replies, and never ask the same twice",
+        help="auto: read recorded replies, ask for the others and record them; record: ask again and overwrite; off: neither",
     )
     group.add_argument(
         "--recordings", metavar="DIR", type=Path, default=CACHE / "llmwrappers" / "replies",

@@ -67,7 +67,7 @@ class RunArgs(CommonArgs):
     torch_deterministic: bool = True
     """if toggled, torch uses deterministic algorithms only"""
     cuda: bool = True
-    """if toggled, uses a GPU if there is one (PPO for images only: small networks are faster without)"""
+    """if toggled, uses a GPU if there is one (PPO: only for images; small networks are faster on a CPU)"""
     compile: Literal["auto", "on", "off"] = "auto"
     """whether the update is compiled; auto: on a CPU with a C++ compiler, in runs of 300 000 steps or more"""
 

@@ -36,7 +36,7 @@ def main(argv: list[str] | None = None) -> None:
     )
     parser.add_argument("--env-id", nargs="+", help="Gymnasium environments (default: those of the shipped priors)")
     parser.add_argument("--env-kwargs", metavar="JSON", default="{}", help="what they are made with, a JSON object")
-    parser.add_argument("--prior", metavar="PATH", help="a Python file that defines policy, to measure alone")
+    parser.add_argument("--prior", help="measure it alone: a shipped name, FILE.py, trusted:FILE.py or a folder")
     parser.add_argument("--prior-of-another-env", action="store_true", help="measure it, whatever it was written for")
     parser.add_argument("--candidate", type=int, metavar="N", help="only this one of the candidates")
     parser.add_argument("--episodes", type=int, default=20, help="episodes a policy (default: %(default)s)")

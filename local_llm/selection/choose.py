@@ -1,7 +1,7 @@
 """Chooses without a person: which candidate makes an agent return more, or that none of them does.
 
 The measure is the return of a trained agent that was warm-started from the candidate, not the candidate's own return.
-``select="probe"`` only plays episodes, which takes seconds. ``select="return"`` also trains, which takes minutes.
+``select="probe"`` only plays episodes; ``select="return"`` also trains, which takes longer.
 """
 
 import functools
