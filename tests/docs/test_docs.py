@@ -192,7 +192,7 @@ def test_the_tables_of_results_are_those_of_the_comparisons():
     shares = ultra.pop("all environments")
     expected = [[arms[arm]["final return"] for arm in ("function alone", "none", "ra", "random")] for arms in ultra.values()]
     expected += [[shares[arm]["P(better than none)"] for arm in ("ra", "random")]]
-    imitated = tables("ultra-imitated")
+    imitated = tables("ultra-imitated") | tables("ultra-imitated-pong")
     del imitated["all environments"]
     guided = [f"{form}-{arm}" for form in ("table", "code") for arm in ("a", "ra", "random")]
     finals = [[arms[arm]["final return"] for arm in ("none", *guided)] for arms in imitated.values()]
