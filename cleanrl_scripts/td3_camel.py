@@ -341,7 +341,9 @@ def train(args: Args, env: gym.Env, eval_env: gym.Env, space: Box, run_dir: Path
                     masked_steps += info["mask_active"]
                     widths += info["action_high"] - info["action_low"]
 
-                next_observation, reward, terminated, truncated, info = env.step(x.reshape(space.shape))
+                next_observation, reward, terminated, truncated, info = env.step(
+                    x.reshape(space.shape).astype(space.dtype, copy=False)
+                )
                 action = info["executed_action"].ravel() if masked else center + half_width * x
                 next_center, next_half_width = interval(info)
                 transition = Transition(

@@ -1,7 +1,8 @@
-"""write_atomically: replaces a file as a whole; sha256: its hash; folder_name: the name of an environment's folder."""
+"""write_atomically: replaces a file as a whole; sha256: its hash; folder_name, make_importable: of folders."""
 
 import hashlib
 import os
+import sys
 from pathlib import Path
 
 
@@ -32,3 +33,9 @@ def folder_name(env_id: str) -> str:
         'my_package-mine-MyEnv-v0'
     """
     return env_id.replace("/", "-").replace(":", "-")
+
+
+def make_importable(folder: Path) -> None:
+    """Lets this process import a folder's modules, after all others."""
+    if (path := str(folder.resolve())) not in sys.path:
+        sys.path.append(path)

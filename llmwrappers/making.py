@@ -11,6 +11,7 @@ import pkgutil
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -19,6 +20,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tu
 from gymnasium.wrappers import FilterObservation
 
 from llmwrappers.bounded_episodes import bounded
+from llmwrappers.files import make_importable
 
 # From this version on, gymnasium-robotics' Fetch and hand environments cannot be made.
 NEW_MUJOCO = (3, 12)
@@ -124,6 +126,7 @@ def import_module_of(env_id: str) -> None:
     module, _, name = env_id.rpartition(":")
     try:
         if module:
+            make_importable(Path.cwd())  # as python -m has it; a script has its own folder instead
             importlib.import_module(module)
     except Exception as error:  # pyglet without a display raises its own
         cause = f"{error}" if isinstance(error, ImportError) else f"{type(error).__name__}: {error}{way_out(error)}"

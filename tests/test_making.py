@@ -110,6 +110,14 @@ class TestAModuleThatIsToRegister:
         with pytest.raises(gym.error.UnregisteredEnv, match="importing quiet registers nothing"):
             make("quiet:Arm-v0")
 
+    def test_a_file_in_the_current_folder_is_one(self, monkeypatch, tmp_path):
+        monkeypatch.setattr(sys, "path", [path for path in sys.path if path not in ("", str(tmp_path))])
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "beside_me.py").write_text(
+            "import gymnasium\ngymnasium.register('Beside-v0', 'gymnasium.envs.classic_control:PendulumEnv')"
+        )
+        assert make("beside_me:Beside-v0").action_space.shape == (1,)
+
     def test_one_that_registers_others_names_them(self):
         (self.folder / "arms.py").write_text("import gymnasium\ngymnasium.register('ArmInsertion-v0', entry_point='arms:make')")
         with pytest.raises(

@@ -5,6 +5,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.spaces import Box
 
 from cleanrl_scripts.common.stop import stop
 from llmwrappers.errors import UserError
@@ -25,13 +26,13 @@ class CheckedEnv(gym.Wrapper):
 
     def reset(self, **options: Any) -> tuple[Any, dict]:
         observation, info = self.env.reset(**options)
-        self.steps = 0
+        observation, self.steps = self.as_array(observation), 0
         self.check(observation)
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict]:
         observation, reward, terminated, truncated, info = self.env.step(action)
-        self.steps += 1
+        observation, self.steps = self.as_array(observation), self.steps + 1
         try:
             reward = scalar_reward(reward)
         except ValueError as error:
@@ -39,6 +40,11 @@ class CheckedEnv(gym.Wrapper):
         self.check(observation, reward)
         info.pop("episode", None)  # of the environment's own RecordEpisodeStatistics, with which the script's would raise
         return observation, reward, terminated, truncated, info
+
+    def as_array(self, observation: Any) -> Any:
+        """A list, which some environments return from a Box, is an array to everything here."""
+        space = self.observation_space
+        return np.asarray(observation, space.dtype) if isinstance(space, Box) and isinstance(observation, list) else observation
 
     def check(self, observation: Any, reward: float = 0.0) -> None:
         stop.check()

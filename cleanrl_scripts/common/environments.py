@@ -75,6 +75,8 @@ def flattened(env: gym.Env, env_id: str, images: bool = False) -> gym.Env:
         return env
     if not (is_image(space) or _flattens(space)):
         raise UserError(f"--env-id {env_id}: {_what_stays(space)}")
+    if is_image(space) and not images:
+        raise UserError(f"--env-id {env_id}: td3_camel.py has no network for images, got {space}; ppo_camel.py has one")
     if refusal := image_refusal(space):
         raise UserError(f"--env-id {env_id}: {refusal}")
     return env if images and is_image(space) else gym.wrappers.FlattenObservation(env)

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -133,8 +134,15 @@ def describe(args: RunArgs, env: gym.Env, sha256: dict[str, str]) -> dict:
         "git_commit": commit and commit + ("-dirty" if changed else ""),
         "command": sys.argv,
         "sha256": sha256,
-        "env_spec": env.unwrapped.spec and dataclasses.asdict(env.unwrapped.spec),
+        "env_spec": env.unwrapped.spec and _with_text_keys(dataclasses.asdict(env.unwrapped.spec)),
     }
+
+
+def _with_text_keys(value: Any) -> Any:
+    """JSON has no other keys; an environment's arguments may have."""
+    if isinstance(value, dict):
+        return {str(key): _with_text_keys(part) for key, part in value.items()}
+    return [_with_text_keys(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def _git(*command: str) -> str | None:

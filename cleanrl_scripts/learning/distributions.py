@@ -21,7 +21,8 @@ class Gaussian:
 
     def native(self, action: np.ndarray) -> np.ndarray:
         """What the environment receives for one action."""
-        return np.minimum(np.maximum(action.reshape(self.space.shape), self.space.low), self.space.high)
+        clipped = np.minimum(np.maximum(action.reshape(self.space.shape), self.space.low), self.space.high)
+        return clipped.astype(self.space.dtype, copy=False)
 
     def log_prob(self, means: Tensor, log_std: Tensor, actions: Tensor) -> Tensor:
         """log N(a; mean, std) of each action, (batch,)."""

@@ -19,7 +19,7 @@ from llmwrappers.containment.errors import PolicyRejected
 from llmwrappers.critical_states.function import CriticalFunction
 from llmwrappers.critical_states.table import CriticalStates
 from llmwrappers.faults import FaultCounts
-from llmwrappers.files import folder_name, sha256
+from llmwrappers.files import folder_name, make_importable, sha256
 from llmwrappers.priors import TRUSTED
 from llmwrappers.priors.contract import begin_episode, with_own_state
 
@@ -74,6 +74,8 @@ def _load(source: Any, env: gym.Env) -> Any:
         return CriticalStates.load(SHIPPED / name / "table.json")
     is_trusted = isinstance(source, str) and source.startswith(TRUSTED)
     path = Path(str(source).removeprefix(TRUSTED))
+    if is_trusted:
+        make_importable(path.parent)
     # A folder's table, or its code if it has no table.
     path = next((path / name for name in ("table.json", "critical.py") if (path / name).is_file()), path)
     if path.suffix == ".json" and path.is_file():
@@ -133,7 +135,7 @@ class GuidanceLookup:
             raise ValueError(f"patience_steps must be a whole number of steps, 0 for endless patience, got {patience_steps!r}")
         guidance = load_guidance(source, env, info_key)
         # Each wrapper has its own state and, since too many faults in a row end the calls of code, its own count of faults.
-        self.guidance: Guidance = with_own_state(guidance)
+        self.guidance: Guidance = with_own_state(guidance, env)
         self.source, self.info_key, self.patience_steps = source, info_key, patience_steps
         self.hit_count = self.step_count = 0
         self.is_over = False

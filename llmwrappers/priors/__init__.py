@@ -16,7 +16,7 @@ import gymnasium as gym
 from llmwrappers.containment.errors import PolicyRejected
 from llmwrappers.containment.policy import ContainedPolicy
 from llmwrappers.containment.program import Program
-from llmwrappers.files import sha256
+from llmwrappers.files import make_importable, sha256
 from llmwrappers.making import alike
 from llmwrappers.priors.contract import PriorObject, PriorPolicy
 from llmwrappers.priors.written_for import require_written_for
@@ -218,6 +218,7 @@ def _load_file(path: Path) -> PriorPolicy:
 
 
 def _load_trusted(path: Path) -> PriorPolicy:
+    make_importable(path.parent)
     try:
         return Program(path.read_bytes(), str(path))
     except PolicyRejected as rejected:

@@ -162,14 +162,18 @@ def allowed_actions(answer: Any, space: Discrete) -> NDArray[np.int8]:
     return mask
 
 
-def with_own_state(policy: Any) -> Any:
+def with_own_state(policy: Any, env: gym.Env) -> Any:
     """Returns a copy of a policy with ``reset()``, whose state no other environment changes; else, or if it cannot, the policy.
 
-    What holds a lock, a socket or a solver cannot be copied.
+    The copy still reads the environment that it plays in, if the policy does. What holds a lock, a socket or a solver cannot be
+    copied.
     """
     if reset_of(policy) is None:
         return policy
+    shared = [env, *vars(env.unwrapped).values()]  # the simulator, for example
+    while isinstance(env, gym.Wrapper):
+        shared.append(env := env.env)
     try:
-        return copy.deepcopy(policy)
+        return copy.deepcopy(policy, {id(part): part for part in shared})
     except Exception:  # copying runs code of the policy's own
         return policy

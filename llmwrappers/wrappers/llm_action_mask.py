@@ -115,7 +115,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         self.mask_epsilon, self.radius = mask_epsilon, radius
         mask_epsilon, radius = self.mask_epsilon, self.radius
         candidate = int(candidate) if isinstance(candidate, Integral) else candidate
-        self._prior = load_prior(with_own_state(prior), candidate, env, prior_of_another_env, prior_input)
+        self._prior = load_prior(with_own_state(prior, env), candidate, env, prior_of_another_env, prior_input)
         warn_of_changed_units(env, prior_input, prior_of_another_env)
         RecordConstructorArgs.__init__(
             self, prior=prior, radius=radius, mask_epsilon=mask_epsilon, mapping=mapping, gate=gate, candidate=candidate,

@@ -6,8 +6,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from gymnasium.spaces import Discrete
+from gymnasium.spaces import Box, Discrete
 
+from llmwrappers import LLMActionMask
 from llmwrappers.containment.policy import ContainedPolicy
 from llmwrappers.containment.program import Program
 from llmwrappers.priors import load_prior
@@ -304,6 +305,44 @@ class TestBeginEpisode:
         for _ in range(2):
             begin_episode(policy)
             assert [float(policy(np.zeros(1))[0]) for _ in range(3)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("part", ["env", "simulator", "outermost"])
+def test_the_copy_of_a_controller_reads_the_environment_that_is_played(part):
+    class Simulated(gym.Env):
+        observation_space, action_space = Box(-1, 1, (1,)), Box(-9, 9, (1,))
+        simulator: dict
+
+        def __init__(self):
+            self.simulator = {"time": 0.0}
+
+        def reset(self, *, seed=None, options=None):
+            self.simulator["time"] = 0.0
+            return np.zeros(1, np.float32), {}
+
+        def step(self, action):
+            self.simulator["time"] += 1.0
+            return np.zeros(1, np.float32), 0.0, False, False, {}
+
+    class Expert:
+        count = 0
+
+        def reset(self):
+            self.count = 0
+
+        def act(self, observation):
+            self.count += 1
+            seen = self.sees if isinstance(self.sees, dict) else self.sees.unwrapped.simulator
+            return [seen["time"]]
+
+    env = gym.wrappers.TimeLimit(Simulated(), 10)
+    expert = Expert()
+    expert.sees = {"env": env.unwrapped, "simulator": env.unwrapped.simulator, "outermost": env}[part]
+    masked = LLMActionMask(env, expert, radius=0.0001)
+    masked.reset(seed=0)
+    executed = [masked.step(np.zeros(1, np.float32))[4]["executed_action"].item() for _ in range(3)]
+    assert executed == pytest.approx([0.0, 1.0, 2.0], abs=0.01)
+    assert expert.count == 0  # the state is the copy's
 
 
 def test_a_fault_names_the_line_of_code():

@@ -195,6 +195,13 @@ class TestLoadPrior:
             begin_episode(first)
             assert [float(answer[0]) for answer in (first(0), second(0))] == [1, 2]
 
+    def test_a_trusted_file_imports_what_lies_beside_it(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(sys, "path", [*sys.path])
+        (tmp_path / "gains_beside.py").write_text("K = 3.0\n")
+        path = tmp_path / "my_policy.py"
+        path.write_text("from gains_beside import K\n\ndef policy(obs):\n    return [K]\n")
+        assert load_prior(f"trusted:{path}")(0) == [3.0]
+
     def test_a_trusted_file_does_not_run_as_main(self, tmp_path):
         path = self.write(tmp_path, "def policy(obs):\n    return __name__, __file__\n")
         assert load_prior(f"trusted:{path}")(0) == ("llmwrappers_policy", str(path))

@@ -60,6 +60,18 @@ def test_a_reward_of_one_number_is_a_float(reward):
     assert type(rewards[1]) is float
 
 
+def test_a_list_from_a_box_is_an_array():
+    class Lists(Scripted):
+        def observation(self, value=0.0):
+            return [0.5, value]
+
+    lists = Lists()
+    lists.observation_space = Box(-1, 1, (2,), np.float32)
+    env = CheckedEnv(lists, "X-v0")
+    for observation in (env.reset()[0], env.step(np.zeros(1))[0]):
+        assert (observation.tolist(), observation.dtype) == ([0.5, 0.0], np.float32)
+
+
 def test_numbers_whose_squares_overflow_are_numbers():
     env = CheckedEnv(Scripted(observation=1e38), "X-v0")
     env.reset()

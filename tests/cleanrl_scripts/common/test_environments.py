@@ -173,6 +173,11 @@ def test_an_image_is_one_to_the_network_that_takes_it():
         flattened(Observing(Box(0, 255, (96, 96, 3), np.uint8)), "X-v0", images=True)
 
 
+def test_an_image_is_none_to_a_network_of_vectors():
+    with pytest.raises(UserError, match=r"td3_camel\.py has no network for images, got Box\(0, 255, \(2, 80, 80\), uint8\)"):
+        flattened(Observing(Box(0, 255, (2, 80, 80), np.uint8)), "X-v0")
+
+
 @pytest.mark.parametrize("images", [True, False])
 def test_an_image_in_a_dict_is_not_flattened_in_silence(images):
     space = Dict(camera=Box(0, 255, (240, 320, 3), np.uint8), speed=Box(-1, 1, (2,)))

@@ -1,6 +1,7 @@
 """Gaussian and Categorical: against torch.distributions, and what is drawn from them."""
 
 import numpy as np
+import pytest
 import torch
 from gymnasium.spaces import Box, Discrete
 
@@ -31,6 +32,14 @@ def test_actions_are_drawn_as_the_distribution_says_and_clipped_for_the_environm
     np.testing.assert_allclose(actions.std(axis=0), [0.5, 2.0], rtol=0.05)
     np.testing.assert_allclose(policy.native(np.array([1.0, -1.0])), [0.1, -0.1])
     assert np.array_equal(policy.mode(means), means)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_the_environment_receives_an_action_of_its_space(dtype):
+    space = Box(-2, 1, (2, 1), dtype)
+    action = distribution(space).native(np.array([0.1, 7.0], np.float32))
+    assert space.contains(action)
+    np.testing.assert_allclose(action.ravel(), [0.1, 1.0], rtol=1e-3)
 
 
 def test_discrete_actions_are_drawn_with_their_probabilities():
