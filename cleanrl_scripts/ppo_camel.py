@@ -24,7 +24,7 @@ import torch
 from gymnasium.spaces import Box
 
 from cleanrl_scripts.common.arguments import RunArgs, check_env_id, check_ranges, parse, resumed_args
-from cleanrl_scripts.common.environments import make_flat_env, note_endless_episodes
+from cleanrl_scripts.common.environments import make_flat_env, note_endless_episodes, note_far_actions
 from cleanrl_scripts.common.evaluation import evaluate
 from cleanrl_scripts.common.logger import Logger
 from cleanrl_scripts.common.run_folder import checkpoint_of, prepare_torch, run_folder, save_checkpoint
@@ -316,6 +316,7 @@ def main(argv: list[str] | None = None) -> None:
     except (ValueError, TypeError) as error:
         raise UserError(f"--env-id {args.env_id} --prior {args.prior}: {error}") from None
     note_endless_episodes(env, args.env_id)
+    note_far_actions(env, args.env_id)
     arm = arm_name(args)
     with run_folder(args, arm, env, prior_files(args)) as run_dir:
         eval_env = make_flat_env(args, run_dir / "videos" if args.capture_video else None)

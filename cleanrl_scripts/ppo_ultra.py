@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from cleanrl_scripts.common.arguments import RunArgs, check_env_id, check_ranges, parse, resumed_args
-from cleanrl_scripts.common.environments import make_flat_env, note_endless_episodes
+from cleanrl_scripts.common.environments import make_flat_env, note_endless_episodes, note_far_actions
 from cleanrl_scripts.common.logger import Logger
 from cleanrl_scripts.common.run_folder import checkpoint_of, prepare_torch, run_folder, save_checkpoint
 from cleanrl_scripts.common.stop import run_script
@@ -340,6 +340,7 @@ def main(argv: list[str] | None = None) -> None:
         print(fidelity(env, agent, guidance, matched_info(env), args.fidelity_episodes, args.seed))
         return
     note_endless_episodes(env, args.env_id)
+    note_far_actions(env, args.env_id)
     arm = "pretrain" if args.pretrain_timesteps else args.arm
     with run_folder(args, arm, env, source_files(args)) as run_dir:
         eval_env = make_flat_env(args, run_dir / "videos" if args.capture_video else None)

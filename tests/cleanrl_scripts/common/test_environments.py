@@ -9,7 +9,13 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, Graph, MultiBinary, MultiDiscrete, Text, Tuple
 
 from cleanrl_scripts.common.arguments import RunArgs
-from cleanrl_scripts.common.environments import flattened, make_env, note_endless_episodes, refuse_action_space
+from cleanrl_scripts.common.environments import (
+    flattened,
+    make_env,
+    note_endless_episodes,
+    note_far_actions,
+    refuse_action_space,
+)
 from llmwrappers.errors import UserError
 
 
@@ -196,3 +202,22 @@ def test_an_environment_without_a_registered_limit_may_have_one_of_its_own(capsy
     assert capsys.readouterr().out == ""
     note_endless_episodes(gym.make("llmwrappers-tests/OneStep-v0"), "OneStep-v0")
     assert capsys.readouterr().out.startswith("note: OneStep-v0 is registered without max_episode_steps; ")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "is_far"),
+    [
+        (-2, 2, False),
+        (-10, 10, False),
+        (0, 1, False),
+        (-0.002, 0.002, False),
+        (100, 104, True),
+        (-2000, 2000, True),
+        (1, 1.1, True),
+    ],
+)
+def test_an_action_range_that_a_network_is_slow_to_reach_is_noted(low, high, is_far, capsys):
+    env = Observing(Box(-1, 1, (2,)))
+    env.action_space = Box(low, high, (2,))
+    note_far_actions(env, "X-v0")
+    assert capsys.readouterr().out.startswith("note: the actions of X-v0 are in Box(") == is_far
