@@ -82,7 +82,7 @@ def flattened(env: gym.Env, env_id: str, images: bool = False) -> gym.Env:
         raise UserError(f"--env-id {env_id}: td3_camel.py has no network for images, got {space}; ppo_camel.py has one")
     if refusal := image_refusal(space):
         raise UserError(f"--env-id {env_id}: {refusal}")
-    return env if images and is_image(space) else gym.wrappers.FlattenObservation(env)
+    return env if is_image(space) else gym.wrappers.FlattenObservation(env)
 
 
 def _flattens(space: gym.Space) -> bool:
