@@ -56,7 +56,7 @@ class Args:
     ray: str | None = None
     """trains on a Ray cluster: auto, or its address; --output must be on a disk that all nodes share"""
     threshold: float | None = None
-    """the return of "steps to" (default: the mean final return of the baseline, in each environment)"""
+    """the return that the column "steps to" is about (default: the mean final return of the baseline, in each environment)"""
     report_only: bool = False
     """trains nothing; makes table, figures and page from the curves.csv in --output (default: benchmarks/comparisons/*)"""
     from_csv: tuple[str, ...] = ()

@@ -62,7 +62,7 @@ class Hyperparameters(PriorArgs):
     clone_gamma: float = 0.995
     """the discount factor of PPO after cloning: with 0.99 the cloned agents of Hopper learn to leap and to fall"""
     clone_minibatches: int = 16
-    """the number of mini-batches of PPO after cloning: 16 are slower at first than 32, but Ant keeps improving"""
+    """the number of mini-batches of PPO after cloning; with 16 it learns more slowly than with 32, but on Ant for longer"""
     warmup_steps: int = 50_000
     """steps over which the learning rate rises from 0 after cloning, so that the first updates are small"""
 
@@ -413,7 +413,7 @@ def begin(args: Args, agent: ActorCritic, teachers: dict[str, Teacher], rng, log
         logger.progress(steps, episode.episodic_return)
         logger.log(steps, {**values, "charts/SPS": logger.steps_per_second})
         if steps >= args.clone_steps:
-            logger.print("the agent learns from all states once more: some seconds without a step")
+            logger.print("final pass of behaviour cloning over all states: some seconds without a step")
     agent.is_copy = True
     return steps, found
 

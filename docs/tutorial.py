@@ -1,4 +1,4 @@
-"""Tutorial: wrap Pendulum, look at the interval, write a prior by hand, train with it, see whether it helps."""
+"""Tutorial: write a prior for Pendulum by hand, look at the interval around it, train with it, see whether it helps."""
 
 # --8<-- [start:setup]
 import argparse

@@ -4,13 +4,13 @@ The LLM works offline: what it wrote (a Python policy, a table of critical state
 
 Stack order, inside out: RecordEpisodeStatistics (the true return), LLMActionOverride, CriticalStateRewarder, LLMActionMask
 (the outermost action wrapper), EpsilonMaskSchedule, ActionBoundsObservation, then the learner's own normalisers.
-Priors and tables need the raw physical observation (a prior, what ``prior_input`` names): a normaliser below would feed them
-garbage.
+Priors and tables need the raw physical observation, or the info that ``prior_input`` names: a normaliser below them would give
+them useless numbers.
 
 The info contract: bounds in ``info`` belong to the observation returned in the same tuple; ``executed_action`` belongs to
-the transition just made. It holds for reset and step, and for ``final_obs`` and ``final_info`` under SAME_STEP autoreset.
-The keys at reset and at step are the same, for recorders refuse infos that change; their values are NumPy's, with shape and
-dtype, for TorchRL takes no others. "The action space's" is its dtype and shape (float32), on a Discrete space int64.
+the transition just made. The contract holds for reset and step, and for ``final_obs`` and ``final_info`` under SAME_STEP
+autoreset. The keys at reset and at step are the same, because recorders refuse infos that change. The values are NumPy's, with
+shape and dtype, because TorchRL takes no others. "The action space's" means its dtype and shape; on a Discrete space int64.
 
 | info key | type | meaning | at reset |
 | --- | --- | --- | --- |

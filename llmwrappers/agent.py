@@ -111,7 +111,7 @@ class Agent:
         self._size = next(arrays[f"{i}.0"].shape[-1] for i, (_, size, _) in enumerate(facts["layers"]) if size)  # of the input
 
     def __call__(self, observation: Any) -> Any:
-        """Returns the native action at a raw observation.
+        """Returns the native action at one raw observation: on a Box an array of its shape, on a Discrete space an int.
 
         Raises:
             ValueError: the observation has another size than those of its training

@@ -59,7 +59,9 @@ def way_out(error: Exception, rendering: bool = False) -> str:
     said = str(error)
     if isinstance(error, TypeError):  # an unknown or a missing argument
         is_missing = "required positional argument" in said
-        return " (--env-kwargs sets it; if it is not JSON, register an environment of your own with it)" if is_missing else ""
+        return (
+            " (give it with --env-kwargs, or, if it is no JSON, register an environment that passes it)" if is_missing else ""
+        )
     if "NumPy 2.0" in said:
         return " (its package is for NumPy 1: pip install 'numpy<2')"
     if isinstance(error, gym.error.DependencyNotInstalled):  # its message names what to install

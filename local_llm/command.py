@@ -43,7 +43,7 @@ def add_model_options(parser: argparse.ArgumentParser, shipped: str) -> None:
         help="a Hugging Face Hub name, a folder, a .gguf file, or the server's name of the model; if not given, by memory size",
     )
     group.add_argument("--revision", help="a branch, tag or commit of the model")
-    group.add_argument("--quantization", choices=("4bit", "8bit"), help="needs bitsandbytes")
+    group.add_argument("--quantization", choices=("4bit", "8bit"), help="loads the weights in 4 or 8 bits (needs bitsandbytes)")
     group.add_argument(
         "--server", metavar="URL",
         help=f"an OpenAI-compatible server, e.g. http://localhost:11434/v1; if it needs a key, set {API_KEY}",

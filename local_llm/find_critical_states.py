@@ -152,7 +152,10 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--output", metavar="DIR", type=Path, help="the output folder (tables/ENV_ID if not given)")
     parser.add_argument(
-        "--episodes", type=int, default=Settings.episodes, help="episodes that the model reads; the others set the tolerance"
+        "--episodes",
+        type=int,
+        default=Settings.episodes,
+        help="episodes that the model reads; the others set what counts as near",
     )
     parser.add_argument(
         "--states-per-episode",
@@ -167,7 +170,7 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--rounds", type=int, default=Settings.rounds, help="2: trains agent.pt beside FILE with the table, then asks again"
     )
-    parser.add_argument("--ask", choices=("all", "code"), default=Settings.ask, help="code: ask once, for a function alone")
+    parser.add_argument("--ask", choices=("all", "code"), default=Settings.ask, help="all: a table and code; code: code alone")
     parser.add_argument("--prompts-only", action="store_true", help="writes the first prompt to the folder, and ends")
     parser.add_argument(
         "--round-timesteps", metavar="N", type=int, default=Settings.round_timesteps, help="steps of that training"

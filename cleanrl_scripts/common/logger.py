@@ -128,7 +128,7 @@ class Logger:
             print(f"finished in {self.run_dir}")
             if (self.run_dir / AGENT_FILE).exists():
                 print(f"see it play: llmwrappers watch --run {shlex.quote(str(self.run_dir))}")
-                print(f'take it home: agent = llmwrappers.load_agent("{self.run_dir}"); action = agent(observation)')
+                print(f'use it: agent = llmwrappers.load_agent("{self.run_dir}"); action = agent(observation)')
 
 
 def wandb_run(args: RunArgs, run_dir: Path, arm: str):

@@ -104,7 +104,7 @@ def save_agent_file(
 ) -> None:
     """Writes agent.npz, which needs no torch (see ``llmwrappers.load_agent``), if NumPy has all of its layers."""
     if layers is None:
-        print(f"note: no agent.npz, for llmwrappers.load_agent knows no layer such as one of yours; {run_dir} has torch's file")
+        print(f"note: no agent.npz, because load_agent does not support one of your layers; {run_dir} has torch's file")
         return
     facts = {"env_id": args.env_id, "env_kwargs": args.env_kwargs, "script": args.exp_name, "head": head}
     save_agent(run_dir, facts, layers, space, arrays)

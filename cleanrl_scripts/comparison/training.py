@@ -196,7 +196,7 @@ def train(
                     refused.add((run.env_id, run.arm))
             for run in [run for run in waiting if (run.env_id, run.arm) in refused]:
                 waiting.remove(run)
-                fail(run, "not started, for another seed was refused")
+                fail(run, "not started, because another seed was refused")
             has_begun = has_begun or any(run.run_dir for run in runs)
             display.update(list(pool.running), waiting, len(failed))
             time.sleep(0.2)

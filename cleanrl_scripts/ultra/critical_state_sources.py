@@ -68,8 +68,8 @@ FILES = {"code": "critical.py", "table": "table.json"}
 
 
 def shipped(file: str) -> list[str]:
-    """The names of the shipped folders that hold a file: the ids of their environments, with "-" for "/"."""
-    return sorted(path.parent.name for path in SHIPPED.glob(f"*/{file}"))
+    """The ids of the environments whose shipped folder holds a file."""
+    return sorted(path.parent.name.replace("llmwrappers-", "llmwrappers/") for path in SHIPPED.glob(f"*/{file}"))
 
 
 def check_sources(args: SourceArgs) -> None:
@@ -120,7 +120,7 @@ def trajectories_path(args: SourceArgs) -> Path | None:
 
 def guidance_source(args: SourceArgs) -> Path | str:
     """The file or folder of the LLM's critical states, or a shipped name, if there is no such file or folder."""
-    is_name = folder_name(args.critical_states) in (*shipped(FILES["code"]), *shipped(FILES["table"]))
+    is_name = folder_name(args.critical_states) in map(folder_name, shipped(FILES["code"]) + shipped(FILES["table"]))
     folder = table_folder(args) if args.critical_states == "shipped" else Path(args.critical_states)
     if is_name and not folder.exists():
         folder = SHIPPED / folder_name(args.critical_states)

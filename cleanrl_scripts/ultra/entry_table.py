@@ -23,8 +23,8 @@ def record_rollout(
     told = defaultdict(list)
     for step, env in zip(*np.nonzero(entries >= 0), strict=True):
         told[entries[step, env], overridden[step, env], env, episodes[step, env]].append(float(advantages[step, env]))
-    for (entry, fired, *_), of_episode in told.items():
-        worth.record(int(entry), bool(fired), fmean(of_episode))
+    for (entry, played, *_), of_episode in told.items():
+        worth.record(int(entry), bool(played), fmean(of_episode))
 
 
 def disable(worth: EntryWorth, envs: Iterable[gym.Env | None]) -> None:

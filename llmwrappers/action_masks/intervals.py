@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 def to_native(action: NDArray, low: NDArray, high: NDArray) -> NDArray:
     """Maps a normalized action onto the interval ``[low, high]``.
 
-    ``a = (low + high) / 2 + x (high - low) / 2``, clipped into the interval (CAMEL, arXiv 2502.11896, with x in [-1, 1]).
+    ``a = (low + high) / 2 + x (high - low) / 2``, clipped into the interval (CAMEL, arXiv 2502.11896, with x in [-1, 1]). The
+    arrays broadcast against each other, so a batch (n, ...) works, too.
 
     Example:
         >>> to_native(np.array([-1.0, 0.0, 1.0]), np.array(0.0), np.array(4.0)).tolist()
@@ -47,6 +48,8 @@ def scale(action: NDArray, center: NDArray, half_width: NDArray, low: NDArray, h
 def to_normalized(action: ArrayLike, low: NDArray, high: NDArray) -> NDArray:
     """Maps a native action to ``[-1, 1]``, the inverse of :func:`to_native`; an interval of no width gives 0.
 
+    An action outside the interval gives -1 or 1. The arrays broadcast against each other, as there.
+
     Example:
         >>> to_normalized(np.array([0.0, 2.0, 4.0]), np.array(0.0), np.array(4.0)).tolist()
         [-1.0, 0.0, 1.0]
@@ -60,7 +63,8 @@ def to_normalized(action: ArrayLike, low: NDArray, high: NDArray) -> NDArray:
 def interval_around(center: NDArray, radius: NDArray, low: NDArray, high: NDArray) -> tuple[NDArray, NDArray]:
     """Returns the part of ``[low, high]`` within ``radius`` (native units) of a native action.
 
-    The centre is clipped into ``[low, high]`` first, so the interval never collapses to a point.
+    The centre is clipped into ``[low, high]`` first, so the interval has a width whenever ``radius`` is above 0. The arrays
+    broadcast against each other.
 
     Example:
         >>> lower, upper = interval_around(np.array([9.0]), np.array([0.3]), np.array([-1.0]), np.array([1.0]))

@@ -10,7 +10,7 @@ from llmwrappers.containment.errors import PolicyRejected
 
 MODULE = "llmwrappers_policy"
 NAMES = ("policy", "Policy")  # of the policy; the first one that is defined counts
-PAIR = "; of an (action, state) pair return the action alone"
+PAIR = "; if your policy returns an (action, state) pair, return only the action"
 
 
 class Program:

@@ -17,9 +17,9 @@ GROWTH = 1.25
 class _Entry:
     """The advantages, by episode, when an entry's action was played and when it was withheld, and the result of the tests."""
 
-    fired: DiscountedReturns
+    played: DiscountedReturns
     withheld: DiscountedReturns
-    fired_count: int = 0
+    played_count: int = 0
     withheld_count: int = 0
     tests: int = 0
     tested_count: int = 0
@@ -28,12 +28,12 @@ class _Entry:
 
     def test(self, error_rate: float) -> None:
         """Updates the interval if there are enough new episodes; all tests together err with probability ``error_rate``."""
-        fewest = min(self.fired_count, self.withheld_count)
-        if fewest < GROWTH * self.tested_count or min(self.fired.count, self.withheld.count) < FEWEST_EPISODES:
+        fewest = min(self.played_count, self.withheld_count)
+        if fewest < GROWTH * self.tested_count or min(self.played.count, self.withheld.count) < FEWEST_EPISODES:
             return
         self.tests += 1
         self.tested_count = fewest
-        self.interval = difference(self.fired, self.withheld, error_rate / (self.tests * (self.tests + 1)))
+        self.interval = difference(self.played, self.withheld, error_rate / (self.tests * (self.tests + 1)))
         self.is_disabled = self.interval[2] < 0
 
 
@@ -44,13 +44,13 @@ class EntryWorth:
     ``control_probability``), so the two kinds of steps differ in the action alone. The advantages of these steps are computed
     from the environment's own reward; those of one episode and kind are averaged first::
 
-        worth(entry) = mean(advantage | fired) - mean(advantage | withheld)
+        worth(entry) = mean(advantage | played) - mean(advantage | withheld)        in units of the return
 
     with Welch's interval (see ``discounted_returns.difference``). An entry is disabled for good at the first test in which
     its interval lies below 0. The error is divided among entries and tests, ``error_rate / (n_entries k (k + 1))`` at an
     entry's k-th test. So with probability 1 - ``error_rate`` no harmless entry is ever disabled, if episodes are independent
     and mean advantages normal. If a very low advantage is rare (a fall in one episode of twenty), the withheld episodes, which
-    are fewer, may not include one yet. Then harmless entries are disabled more often, the more so the less is withheld.
+    are fewer, may not include one yet. Then harmless entries are disabled more often; a larger ``control_probability`` helps.
 
     A look tests an entry only if the smaller of its two numbers of episodes has grown by a quarter since its last test. So
     there are about ten tests while that number grows tenfold, however often one looks. Each of these few tests has a larger
@@ -71,9 +71,9 @@ class EntryWorth:
         >>> import random
         >>> coin, worth = random.Random(0), EntryWorth(n_entries=2)
         >>> for _ in range(400):
-        ...     fired = coin.random() < 0.75
-        ...     worth.record(0, fired, coin.gauss(1.0 if fired else 0.0, 1.0))
-        ...     worth.record(1, fired, coin.gauss(-1.0 if fired else 0.0, 1.0))
+        ...     played = coin.random() < 0.75
+        ...     worth.record(0, played, coin.gauss(1.0 if played else 0.0, 1.0))
+        ...     worth.record(1, played, coin.gauss(-1.0 if played else 0.0, 1.0))
         >>> worth.look(), worth.disabled
         ([1], [1])
         >>> print(worth)
@@ -91,8 +91,13 @@ class EntryWorth:
         self.error_rate = error_rate
         self._entries = [_Entry(DiscountedReturns(discount), DiscountedReturns(discount)) for _ in range(n_entries)]
 
-    def record(self, entry: int, fired: bool, advantage: float) -> None:
+    def record(self, entry: int, played: bool, advantage: float) -> None:
         """Records the mean advantage of an episode's steps in which an entry was played, or was withheld.
+
+        Args:
+            entry: the entry's number, from 0
+            played: whether the entry's action was played
+            advantage: the mean over these steps of this episode, in units of the return
 
         Raises:
             ValueError: there is no such entry, or the advantage is not finite
@@ -100,9 +105,9 @@ class EntryWorth:
         if not 0 <= entry < len(self._entries):
             raise ValueError(f"entry must lie in [0, {len(self._entries)}), got {entry!r}")
         met = self._entries[entry]
-        if fired:
-            met.fired.add(advantage)
-            met.fired_count += 1
+        if played:
+            met.played.add(advantage)
+            met.played_count += 1
         else:
             met.withheld.add(advantage)
             met.withheld_count += 1
@@ -117,7 +122,7 @@ class EntryWorth:
             if entry.is_disabled:
                 newly.append(index)
             # Once per look: between two looks the agent is the same, so its episodes have the same weight.
-            entry.fired.forget()
+            entry.played.forget()
             entry.withheld.forget()
         return newly
 
@@ -134,16 +139,16 @@ class EntryWorth:
     @property
     def estimates(self) -> list[float]:
         """What each entry is worth so far, without an interval; NaN for one that was never played, or never withheld."""
-        return [e.fired.mean - e.withheld.mean if e.fired.count and e.withheld.count else math.nan for e in self._entries]
+        return [e.played.mean - e.withheld.mean if e.played.count and e.withheld.count else math.nan for e in self._entries]
 
     @property
     def advantage(self) -> float:
         """The mean worth of the entries that are not disabled, weighted by episodes; NaN if nothing can be compared."""
-        compared = [e for e in self._entries if not e.is_disabled and e.fired.count > 0 and e.withheld.count > 0]
+        compared = [e for e in self._entries if not e.is_disabled and e.played.count > 0 and e.withheld.count > 0]
         if not compared:
             return math.nan
-        weights = [entry.fired.count + entry.withheld.count for entry in compared]
-        return fmean((entry.fired.mean - entry.withheld.mean for entry in compared), weights)
+        weights = [entry.played.count + entry.withheld.count for entry in compared]
+        return fmean((entry.played.mean - entry.withheld.mean for entry in compared), weights)
 
     def table(self) -> list[dict[str, Any]]:
         """Returns a dict of JSON types for each entry: its episodes so far, and its worth with the interval of its last test.
@@ -153,7 +158,7 @@ class EntryWorth:
         rows = []
         for index, entry in enumerate(self._entries):
             advantage, low, high = (number if math.isfinite(number) else None for number in entry.interval)
-            counts = {"fired": entry.fired_count, "withheld": entry.withheld_count}
+            counts = {"played": entry.played_count, "withheld": entry.withheld_count}
             rows.append(
                 {"entry": index, **counts, "advantage": advantage, "low": low, "high": high, "disabled": entry.is_disabled}
             )
@@ -170,9 +175,9 @@ class EntryWorth:
         """Returns what a checkpoint keeps, in JSON types."""
         return [
             [
-                e.fired.state(),
+                e.played.state(),
                 e.withheld.state(),
-                e.fired_count,
+                e.played_count,
                 e.withheld_count,
                 e.tests,
                 e.tested_count,
@@ -185,7 +190,7 @@ class EntryWorth:
     def load_state(self, state: list[list[Any]]) -> None:
         """Restores what ``state`` returned."""
         for e, kept in zip(self._entries, state, strict=True):
-            fired, withheld, e.fired_count, e.withheld_count, e.tests, e.tested_count, interval, e.is_disabled = kept
-            e.fired.load_state(fired)
+            played, withheld, e.played_count, e.withheld_count, e.tests, e.tested_count, interval, e.is_disabled = kept
+            e.played.load_state(played)
             e.withheld.load_state(withheld)
             e.interval = tuple(interval)

@@ -15,7 +15,9 @@ from llmwrappers.containment.errors import PolicyFault
 from llmwrappers.containment.program import PAIR, Program, acting, begins_an_episode, describe, is_pair
 
 PriorPolicy = Callable[[Any], Any]
-"""An observation (raw, usually an array) -> an action in native units; on a Discrete space an action, or those allowed.
+"""An observation (raw, usually an array) -> an action in native units.
+
+On a Box: numbers of its shape. On Discrete(n): an action, or those allowed, as a set or as n truth values.
 
 A policy with state has a ``reset()``, which is called when an episode begins.
 """

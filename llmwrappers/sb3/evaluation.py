@@ -46,6 +46,9 @@ def alone(env: Env) -> Env:
 def continue_schedule(model: BaseAlgorithm) -> None:
     """Sets the EpsilonMaskSchedule of a loaded model's environments to the steps that it has trained for.
 
+    Raises:
+        ValueError: the model has no environments, or they have no EpsilonMaskSchedule
+
     Example:
         >>> from stable_baselines3 import TD3
         >>> from llmwrappers import EpsilonMaskSchedule, LLMActionMask
@@ -77,6 +80,10 @@ def unmasked(model: BaseAlgorithm, deterministic: bool = True) -> Callable[[Any]
     """Returns the agent as a policy of the bare environment: raw observation -> action in the environment's own units.
 
     An agent trained in a mask acts in [-1, 1]. Load one with its VecNormalize: ``TD3.load(p, VecNormalize.load(file, envs))``.
+
+    Args:
+        model: it takes one observation, or a batch of them, and so does the policy
+        deterministic: whether it plays the most probable action, or samples
 
     Raises:
         ValueError: a wrapper outside the mask replaced its action space, so that the environment's own units are unknown

@@ -57,11 +57,11 @@ def begin_as(
         warmup_steps: steps over which the learning rate rises
 
     Returns:
-        the audition: its ``teacher`` is the name of the prior, "" if it was refused; ``print(found.verdict)`` says why
+        the audition: ``teacher`` is the prior's name, "" if it was refused; ``print(found.verdict)`` tells why
 
     Raises:
         TypeError: the model has no such policy or no such environments
-        ValueError: an argument outside its range; the prior fails; what LLMActionMask and load_prior refuse
+        ValueError: a trained model; an argument outside its range; the prior fails; what LLMActionMask and load_prior refuse
 
     Example:
         >>> from stable_baselines3 import PPO

@@ -102,7 +102,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         prior_input: str | None = None,
     ):
         if not isinstance(env, gym.Env):
-            raise TypeError(f"LLMActionMask wraps one environment, as of gym.make(id), or each of a vector; got {env!r}")
+            raise TypeError(f"LLMActionMask wraps one environment, as of gym.make(id); of a vector, wrap each one; got {env!r}")
         space = env.action_space
         if mapping not in ("rescale", "clip"):
             raise ValueError(f"mapping must be 'rescale' or 'clip', got {mapping!r}")
@@ -183,9 +183,9 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         super().close()
 
     def bounds(self, observation) -> tuple[NDArray, NDArray]:
-        """Returns the native interval around the prior's action; override it for another rule.
+        """Returns the interval (low, high) around the prior's action, each of its shape, in native units.
 
-        The interval of another rule is clipped into the action space; a wrong shape, NaN or low > high is a fault.
+        Override it for another rule. That interval is clipped into the action space; a wrong shape, NaN, low > high is a fault.
 
         Example:
             >>> policies = [lambda obs: [0.5], lambda obs: [-0.25]]

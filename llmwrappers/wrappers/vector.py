@@ -10,9 +10,11 @@ def transition_info(infos: dict[str, Any], key: str) -> NDArray:
     """Returns an info of the last transition, for every environment of a vector.
 
     Under SAME_STEP autoreset the info of an episode's last step moves to ``infos["final_info"]``, and the top level holds the
-    info of the next reset; this puts the former back. Under NEXT_STEP, and if no episode ended, it is ``infos[key]``. Rows of
-    NEXT_STEP's dummy reset step hold a reset's info (``executed_action``: NaN), or 0 if a reset has no such key: skip them,
-    they are no transitions. A dict, such as RecordEpisodeStatistics' "episode", is not merged: read it where it is.
+    info of the next reset; this function returns the last step's. Under NEXT_STEP, and if no episode ended, it returns
+    ``infos[key]``. A dict, such as RecordEpisodeStatistics' "episode", is refused: read it where it is.
+
+    NEXT_STEP's dummy reset steps are no transitions: skip their rows. They hold a reset's info (``executed_action``: NaN), or
+    0 if a reset has no such key.
 
     Args:
         infos: what ``VectorEnv.step`` returned

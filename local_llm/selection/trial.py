@@ -32,12 +32,12 @@ class Trial:
         """Says what an entry was worth.
 
         Example:
-            >>> row = {"entry": 0, "fired": 40, "withheld": 12, "advantage": 2.5, "low": 0.75, "high": 4.25, "disabled": False}
+            >>> row = {"entry": 0, "played": 40, "withheld": 12, "advantage": 2.5, "low": 0.75, "high": 4.25, "disabled": False}
             >>> Trial([row], None).worth(0)
             'Played in 40 episodes, withheld in 12. Worth +2.5 [+0.75, +4.25]: it surely helped.'
         """
         row = self.entries[entry]
-        text = f"Played in {row['fired']} episodes, withheld in {row['withheld']}."
+        text = f"Played in {row['played']} episodes, withheld in {row['withheld']}."
         if row["low"] is None:
             return f"{text} Met too rarely to tell its worth."
         verdict = (

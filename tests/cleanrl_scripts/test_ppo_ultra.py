@@ -397,7 +397,7 @@ def test_the_harmful_entry_is_disabled_and_the_good_one_does_not(train, doors, a
     assert harmful["low"] < -4.0 < harmful["high"] < 0
     assert idle["low"] <= 0 <= idle["high"]
     place = {"action": 1, "reward": 0.5, "episode": 0, "step": 0}
-    assert list(good) == ["entry", "fired", "withheld", "advantage", "low", "high", "disabled", *place]
+    assert list(good) == ["entry", "played", "withheld", "advantage", "low", "high", "disabled", *place]
     assert place.items() <= good.items()
     summary = json.loads((run_dir / "summary.json").read_text())
     assert summary["entries"] == {"count": 3, "disabled": [1], "helped": [0]}
@@ -431,15 +431,15 @@ def test_advantages_that_tell_of_worth_are_of_the_environments_own_reward(ppo_ul
     assert ppo.advised.any()
     unit = float(agent.returns.inverse_std)
     assert len(told) == 64
-    for step, (entry, fired, advantage) in enumerate(told):
+    for step, (entry, played, advantage) in enumerate(told):
         assert entry == ppo.observations[step, 0].argmax()
-        assert fired == ppo.overridden[step, 0]
+        assert played == ppo.overridden[step, 0]
         own = (8.0, -8.0, 0.0)[entry] * ppo.actions[step, 0]
         # The scale of rewards grows certain while they come.
         if step > 32:
             assert advantage == pytest.approx(own - ppo.values[step, 0] / unit, abs=1.0)
-        assert ppo.actions[step, 0] == 1 or not fired
-    assert {fired for _, fired, _ in told} == {True, False}
+        assert ppo.actions[step, 0] == 1 or not played
+    assert {played for _, played, _ in told} == {True, False}
 
 
 @pytest.mark.parametrize("arm", ["a", "ra"])

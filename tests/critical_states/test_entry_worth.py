@@ -30,7 +30,7 @@ class Doors(gym.Env):
 EVERY_DOOR = CriticalStates([[0.0], [1.0], [2.0]], actions=[1, 1, 1], rewards=[0.0] * 3, scale=[1.0], tolerance=0.1)
 
 
-def played(worth: EntryWorth, looks: int, seed: int) -> None:
+def play(worth: EntryWorth, looks: int, seed: int) -> None:
     """Records what comes of the table beside an agent that tosses a coin; its value of each door is known."""
     env, agent = LLMActionOverride(Doors(), EVERY_DOOR, control_probability=0.25), np.random.default_rng(seed)
     env.reset(seed=seed)
@@ -47,16 +47,16 @@ def played(worth: EntryWorth, looks: int, seed: int) -> None:
 
 def test_the_harmful_entry_is_disabled_and_the_good_one_does_not():
     worth = EntryWorth(3)
-    played(worth, looks=60, seed=0)
+    play(worth, looks=60, seed=0)
     good, harmful, idle = worth.table()
     assert worth.disabled == [1]
     assert 0 < good["low"] < 0.5 < good["high"]
     assert good["advantage"] == pytest.approx(0.5, abs=0.1)
     assert harmful["low"] < -0.5 < harmful["high"] < 0
     assert idle["advantage"] == idle["low"] == idle["high"] == 0.0
-    assert good["fired"] == pytest.approx(3 * good["withheld"], rel=0.2)
+    assert good["played"] == pytest.approx(3 * good["withheld"], rel=0.2)
     # It was disabled within the first looks, and was met no more.
-    assert harmful["fired"] + harmful["withheld"] < 0.3 * (good["fired"] + good["withheld"])
+    assert harmful["played"] + harmful["withheld"] < 0.3 * (good["played"] + good["withheld"])
     says = "of 3 entries 1 cost return and got disabled: 1; 1 surely helped: 0; 1 met too rarely, or doing too little, to tell"
     assert str(worth) == says
 
@@ -69,8 +69,8 @@ def test_what_does_no_harm_is_disabled_as_rarely_as_promised():
         worth = EntryWorth(4)
         for _ in range(25):
             luck = np.repeat(rng.normal(size=(4, 3)), 4, axis=1) + 0.3 * rng.normal(size=(4, 12))
-            for entry, fired, advantage in zip(np.repeat(range(4), 12), rng.random(48) < 0.7, luck.ravel(), strict=True):
-                worth.record(int(entry), bool(fired), float(advantage))
+            for entry, played, advantage in zip(np.repeat(range(4), 12), rng.random(48) < 0.7, luck.ravel(), strict=True):
+                worth.record(int(entry), bool(played), float(advantage))
             if worth.look():
                 wrong += 1
                 break
@@ -93,8 +93,8 @@ def test_few_steps_that_happen_to_be_alike_prove_nothing():
 def recorded(worth: EntryWorth, effect: float, looks: int, rng: np.random.Generator, n: int = 20) -> None:
     for _ in range(looks):
         for _ in range(n):
-            fired = bool(rng.random() < 0.5)
-            worth.record(0, fired, effect * fired + rng.normal())
+            played = bool(rng.random() < 0.5)
+            worth.record(0, played, effect * played + rng.normal())
         worth.look()
 
 
@@ -111,29 +111,29 @@ def test_an_entry_that_helped_once_is_disabled_when_it_does_harm():
 
 def test_all_that_is_recorded_between_two_looks_counts_alike():
     worth = EntryWorth(1, discount=0.5)
-    for fired, advantages in ((True, [0.0, 3.0]), (False, [1.0, 2.0])):
+    for played, advantages in ((True, [0.0, 3.0]), (False, [1.0, 2.0])):
         for advantage in advantages:
-            worth.record(0, fired, advantage)
+            worth.record(0, played, advantage)
     assert worth.advantage == 0.0
     worth.look()
-    for fired, advantage in ((True, 3.0), (False, 0.0)):
-        worth.record(0, fired, advantage)
+    for played, advantage in ((True, 3.0), (False, 0.0)):
+        worth.record(0, played, advantage)
     assert worth.advantage == pytest.approx((0.5 * (0 + 3) + 3) / 2 - (0.5 * (1 + 2) + 0) / 2)
 
 
 def test_an_entry_is_tested_when_the_rarer_kind_has_grown_by_a_quarter_and_its_own_tests_share_the_error():
     """Looks between, what was tested of another entry, and steps of the kind that is met more often make no difference."""
     worth, rng = EntryWorth(2, discount=1.0), np.random.default_rng(0)
-    fired, withheld, tested, k = DiscountedReturns(), DiscountedReturns(), (None, None, None), 0
+    played, withheld, tested, k = DiscountedReturns(), DiscountedReturns(), (None, None, None), 0
     recorded(worth, 0.0, 20, rng)
     for n in range(1, 61):
-        for returns, advantages in ((fired, rng.normal(1, 1, 3)), (withheld, rng.normal(0, 1, 1))):
+        for returns, advantages in ((played, rng.normal(1, 1, 3)), (withheld, rng.normal(0, 1, 1))):
             for advantage in advantages:
                 returns.add(float(advantage))
-                worth.record(1, returns is fired, float(advantage))
+                worth.record(1, returns is played, float(advantage))
         if n in (10, 13, 17, 22, 28, 35, 44, 55):
             k += 1
-            tested = difference(fired, withheld, 0.05 / (2 * k * (k + 1)))
+            tested = difference(played, withheld, 0.05 / (2 * k * (k + 1)))
         worth.look()
         worth.look()
         assert tuple(worth.table()[1][name] for name in ("advantage", "low", "high")) == tested
@@ -160,18 +160,18 @@ def test_the_table_is_json_and_says_nothing_where_nothing_was_seen():
     worth.look()
     nothing = {"advantage": None, "low": None, "high": None, "disabled": False}
     assert json.loads(json.dumps(worth.table(), allow_nan=False)) == [
-        {"entry": 0, "fired": 0, "withheld": 0, **nothing},
-        {"entry": 1, "fired": 1, "withheld": 0, **nothing},
+        {"entry": 0, "played": 0, "withheld": 0, **nothing},
+        {"entry": 1, "played": 1, "withheld": 0, **nothing},
     ]
     worth.record(1, False, 1.0)
     worth.look()
-    assert worth.table()[1] == {"entry": 1, "fired": 1, "withheld": 1, **nothing}
+    assert worth.table()[1] == {"entry": 1, "played": 1, "withheld": 1, **nothing}
 
 
 def test_state_goes_on():
     whole, cut = EntryWorth(3), EntryWorth(3)
-    played(whole, looks=6, seed=1)
-    played(cut, looks=6, seed=1)
+    play(whole, looks=6, seed=1)
+    play(cut, looks=6, seed=1)
     again = EntryWorth(3)
     again.load_state(json.loads(json.dumps(cut.state())))
     assert again.disabled == whole.disabled == [1]

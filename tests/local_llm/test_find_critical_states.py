@@ -373,9 +373,9 @@ class TestCommand:
         assert (saved.parent / "out" / "table.json").read_bytes() == table
 
 
-def row(number, fired, withheld, advantage=None, low=None, high=None, disabled=False):
+def row(number, played, withheld, advantage=None, low=None, high=None, disabled=False):
     return {
-        "entry": number, "fired": fired, "withheld": withheld, "advantage": advantage, "low": low, "high": high,
+        "entry": number, "played": played, "withheld": withheld, "advantage": advantage, "low": low, "high": high,
         "disabled": disabled,
     }  # fmt: skip
 

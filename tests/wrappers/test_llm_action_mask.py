@@ -480,11 +480,11 @@ class TestPriorInput:
 
     def test_a_vector_environment_is_refused(self):
         envs = gym.make_vec("Pendulum-v1", num_envs=2, vectorization_mode="sync")
-        with pytest.raises(TypeError, match=r"wraps one environment, as of .*, or each of a vector; got SyncVectorEnv"):
+        with pytest.raises(TypeError, match=r"wraps one environment, as of .*; of a vector, wrap each one; got SyncVectorEnv"):
             LLMActionMask(envs, "Pendulum-v1")
 
     def test_an_id_is_no_environment(self):
-        with pytest.raises(TypeError, match=r"as of gym.make\(id\), or each of a vector; got 'Hopper-v4'"):
+        with pytest.raises(TypeError, match=r"as of gym.make\(id\); of a vector, wrap each one; got 'Hopper-v4'"):
             LLMActionMask("Hopper-v4", "Hopper-v4")
 
     def test_code_needs_arrays_only_where_it_looks(self, tmp_path):

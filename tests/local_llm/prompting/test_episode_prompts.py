@@ -103,7 +103,7 @@ def test_the_notes_of_the_facts_stand_in_every_prompt(corridor):
     cases = [Case(0, 3, "It is locked in.", action=2)]
     note = {"rationale": "It was.", "reasoning": "It does."}
     table = CriticalStates(corridor[0].observations[:1].astype(float), [2], [0.0], np.ones(len(NAMES)), 1.0, notes=[note])
-    trial = Trial([{"entry": 0, "fired": 0, "withheld": 0, "low": None}], corridor[0])
+    trial = Trial([{"entry": 0, "played": 0, "withheld": 0, "low": None}], corridor[0])
     texts = [prompts.states_prompt(), prompts.round_prompt(table, trial, 0.0)]
     for text in [*texts, *(prompts.cases_prompt(name, cases) for name in ("actions", "rewards", "code"))]:
         facts, _, rest = text.partition("# Facts\n")[2].partition("\n\n# How to read what follows\n")

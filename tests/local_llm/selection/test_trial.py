@@ -63,7 +63,7 @@ class TestTrial:
         assert [(r["entry"], r["action"], r["reward"]) for r in rows] == [
             (i, first.actions[i].tolist(), first.rewards[i]) for i in range(3)
         ]
-        assert sum(r["fired"] for r in rows) > 0
+        assert sum(r["played"] for r in rows) > 0
         assert sum(r["withheld"] for r in rows) > 0
         assert len(Trajectories.load(folder / "trajectories-2.npz")) == 3
         assert CriticalStates.load(folder / "table.json").notes[0]["rationale"] == "It stalls (0, 11)."
