@@ -99,7 +99,7 @@ def import_curves(args: Args) -> Path:
         raise UserError(f"--output {output} holds a comparison: name its --env-ids, or another --output")
     external = read_curves(args)
     output.mkdir(parents=True, exist_ok=True)
-    keep_curves(output, merge(curves_of(output), external), {})
+    keep_curves(output, merge(curves_of(output), [], external), {})
     return output
 
 
@@ -138,7 +138,7 @@ def compare(args: Args, extra: list[str]) -> tuple[Path, int]:
         finished = finished_runs(output)
         evaluations, left_out = from_runs(finished)
         record_runs(output, finished, left_out)
-        keep_curves(output, merge(curves_of(output), evaluations + external), description_of(output))
+        keep_curves(output, merge(curves_of(output), evaluations, external), description_of(output))
     return output, len(failures)
 
 

@@ -50,11 +50,17 @@ def main(argv: list[str] | None = None) -> None:
     args = tyro.cli(Args, prog=program(), args=argv)
     if args.output.suffix not in (".mp4", ".gif"):
         raise UserError(f"--output must end in .mp4 or .gif, got {args.output}")
+    for name in ("total_timesteps", "episodes", "steps", "every", "side"):
+        if getattr(args, name) < 1:
+            raise UserError(f"--{name.replace('_', '-')} must be at least 1, got {getattr(args, name)}")
     try:
         make_rendering(ENV_ID).close()  # before a minute of training
-    except gym.error.Error as error:
+        agent = load_agent(args.run) if args.run else None
+    except (gym.error.Error, OSError, ValueError) as error:
         raise UserError(str(error)) from None
-    agent = load_agent(args.run or train(args.total_timesteps))
+    if agent is not None and agent.env_id != ENV_ID:
+        raise UserError(f"--run {args.run} is of {agent.env_id}; the film is of {ENV_ID}")
+    agent = agent or load_agent(train(args.total_timesteps))
     env = make(ENV_ID)
     env.action_space.seed(FIRST_SEED)
     players: dict[str, Callable[[Any], Any]] = {
@@ -73,11 +79,11 @@ def main(argv: list[str] | None = None) -> None:
 
 def train(total_timesteps: int) -> Path:
     """Trains an agent from the shipped priors; returns its run folder."""
-    command = [sys.executable, "-m", "cleanrl_scripts.ppo_camel", "--env-id", ENV_ID]
+    command, before = [sys.executable, "-m", "cleanrl_scripts.ppo_camel", "--env-id", ENV_ID], {*Path("runs").glob("*")}
     trained = subprocess.run([*command, "--total-timesteps", str(total_timesteps)], check=False)
     if trained.returncode:
         raise UserError("the training failed, see above")
-    return max(Path("runs").glob(f"{ENV_ID}__ppo_camel__auto__1__*"))  # their names end with the time
+    return max({*Path("runs").glob(f"{ENV_ID}__ppo_camel__auto__1__*")} - before)
 
 
 def film(act: Callable[[Any], Any], steps: int, every: int, side: int) -> list[tuple[np.ndarray, float]]:

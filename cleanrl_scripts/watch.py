@@ -45,6 +45,8 @@ def main(argv: list[str] | None = None) -> None:
     args = tyro.cli(Args, prog=program(), args=argv)
     if args.episodes < 1:
         raise UserError(f"--episodes must be at least 1, got {args.episodes}")
+    if args.seed < 0:
+        raise UserError(f"--seed must be at least 0, got {args.seed}")
     if args.output and Path(args.output).suffix not in (".mp4", ".gif"):
         raise UserError(f"--output must end in .mp4 or .gif, got {args.output}")
     try:

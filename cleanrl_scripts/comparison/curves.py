@@ -113,10 +113,11 @@ def curves_of(folder: Path) -> list[Evaluation]:
     return from_csv(folder / "curves.csv", ()) if (folder / "curves.csv").exists() else []
 
 
-def merge(before: list[Evaluation], now: list[Evaluation]) -> list[Evaluation]:
-    """The curves of both; if both have the same run, the new one."""
-    known = {(e.env_id, e.arm, e.seed) for e in now}
-    return [e for e in before if (e.env_id, e.arm, e.seed) not in known] + now
+def merge(before: list[Evaluation], runs: list[Evaluation], imported: list[Evaluation]) -> list[Evaluation]:
+    """All curves: a run replaces the same run of before, an imported arm all that was imported of it before."""
+    new_runs, new_arms = {(e.env_id, e.arm, e.seed) for e in runs}, {(e.env_id, e.arm) for e in imported}
+    kept = [e for e in before if (e.env_id, e.arm, e.seed) not in new_runs and (e.env_id, e.arm) not in new_arms]
+    return kept + runs + imported
 
 
 def keep_curves(output: Path, evaluations: list[Evaluation], description: dict) -> None:

@@ -5,6 +5,7 @@ import importlib.metadata
 import itertools
 import json
 import platform
+import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 from cleanrl_scripts.comparison.curves import Evaluation, curves_of
 from cleanrl_scripts.comparison.runs import Run, by_name, different, refuse_other_arguments, usual_flags
 from llmwrappers.errors import UserError
-from llmwrappers.files import folder_name, write_atomically
+from llmwrappers.files import folder_name, sha256, write_atomically
 from llmwrappers.physics import note_on_returns
 
 
@@ -59,7 +60,7 @@ def describe(asked: dict, runs: list[Run], external: list[Evaluation], output: P
         if imported := sorted({e.arm for e in curves} & set(asked["arms"]) - trained):
             where = f"{output / 'curves.csv'} has it from --from-csv or --from-wandb"
             raise UserError(f"--arms {imported[0]}: {where}; give the arm another name")
-        now = {**asked, "versions": versions()}
+        now = {**asked, "versions": versions()} | ({"files": files} if (files := files_of(runs)) else {})
         if before and (curves or any(output.glob("runs/*/*/*/*/args.json"))):
             now = added(before, now, output)
         for run in runs:
@@ -82,6 +83,9 @@ def added(before: dict, now: dict, output: Path) -> dict:
         given, had = (shlex.join(description["arms"][arm]) for description in (now, before))
         if given != had:
             raise UserError(f"--arms {arm}={given}: the comparison in {output} has {had}; give the arm another name")
+    files = before.get("files", {}), now.get("files", {})
+    if other := [name for name, sha256 in files[1].items() if files[0].get(name, sha256) != sha256]:
+        raise UserError(f"the file of {other[0]} is not the one that the comparison in {output} has; give the arm another name")
     if changed := [f"{name} {version}" for name, version in before["versions"].items() if now["versions"].get(name) != version]:
         print("note: this comparison began with other versions:", ", ".join(changed))
     mujoco = before["versions"].get("mujoco"), now["versions"].get("mujoco")
@@ -96,7 +100,20 @@ def added(before: dict, now: dict, output: Path) -> dict:
     }
     for name in ("from_csv", "from_wandb"):
         merged[name] = list(dict.fromkeys([*before.get(name, ()), *now[name]]))
+    merged |= {"files": files[0] | files[1]} if any(files) else {}
     return before | now | merged | {"versions": before["versions"]}
+
+
+def files_of(runs: list[Run]) -> dict[str, str]:
+    """The hashes of the files that an arm's flags name, such as a prior: "Hopper-v4 mine --prior" -> SHA-256."""
+    hashes = {}
+    for run in runs:
+        for flag, value in by_name(run.flags).items():
+            path = Path(re.sub(r"^(trusted|auto|expert):", "", value))
+            files = [path] if path.is_file() else sorted(path.glob("*.py")) if (path / "provenance.json").is_file() else []
+            if files:
+                hashes[f"{run.env_id} {run.arm} {flag}"] = " ".join(map(sha256, files))
+    return hashes
 
 
 def constant(description: dict) -> dict[str, str]:

@@ -3,6 +3,7 @@
 import operator
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
@@ -13,6 +14,10 @@ from llmwrappers.priors.contract import allowed_actions
 
 class DiscreteMask:
     """Keeps the mask (n,) of the next action, and replaces an action that it does not allow.
+
+    Args:
+        space: the action space
+        env: its ``info["action_mask"]``, or else its method ``action_masks()``, says which actions are legal
 
     Raises:
         TypeError: a space that is not Discrete
@@ -25,12 +30,15 @@ class DiscreteMask:
         (3, 3, [1, 0, 0, 1])
     """
 
-    def __init__(self, space: Any):
+    def __init__(self, space: Any, env: gym.Env | None = None):
         if not isinstance(space, Discrete):
             raise TypeError(f"LLMActionMask serves Box and Discrete action spaces, got {space}; {transformed_actions(space)}")
         self.space = space
         self.no_action = np.array(0)  # what ``info["executed_action"]`` holds at reset
         self.mask, self.is_active = np.ones(space.n, dtype=np.int8), False
+        self._action_masks = None
+        if env is not None and env.has_wrapper_attr("action_masks"):
+            self._action_masks = env.get_wrapper_attr("action_masks")
 
     def allowed(self, answer: Any) -> NDArray[np.int8]:
         """Returns the mask (n,) of the actions that a prior allows (see ``allowed_actions``)."""
@@ -41,7 +49,9 @@ class DiscreteMask:
 
         Returns whether the prior's mask applies: there is one, and both allow at least one common action.
         """
-        legal = self.legal(info["action_mask"]) if "action_mask" in info else np.ones_like(self.mask)
+        legal = np.ones_like(self.mask)
+        if "action_mask" in info or self._action_masks is not None:
+            legal = self.legal(info["action_mask"] if self._action_masks is None else self._action_masks())
         self.is_active = mask is not None and bool((mask & legal).any())
         self.mask = mask & legal if mask is not None and self.is_active else legal
         info["action_mask"] = self.mask.copy()
@@ -56,8 +66,8 @@ class DiscreteMask:
         mask = np.asarray(action_mask)
         if mask.shape != (self.space.n,) or not ((mask == 0) | (mask == 1)).all():
             raise ValueError(
-                f"the environment's info['action_mask'] must hold {self.space.n} truth values, 1 for a legal action, "
-                f"got {action_mask!r}"
+                f"the environment's info['action_mask'], or its action_masks(), must hold {self.space.n} truth values, 1 for a "
+                f"legal action, got {action_mask!r}"
             )
         return mask.astype(np.int8)
 

@@ -138,7 +138,7 @@ class GuidanceLookup:
         self.guidance: Guidance = with_own_state(guidance, env)
         self.source, self.info_key, self.patience_steps = source, info_key, patience_steps
         self.hit_count = self.step_count = 0
-        self.is_over = False
+        self.is_over, self.is_on = False, True
         self.entry, self.advice = -1, None
         self.disabled: frozenset[int] = frozenset()
 
@@ -149,7 +149,9 @@ class GuidanceLookup:
             raise ValueError(f"disabled must hold entries of the guidance, 0 to {size - 1}, got {sorted(entries)}")
 
     def look(self, observation: Any, info: dict[str, Any]) -> tuple[Any, float] | None:
-        """Returns and keeps the advice at an observation; None if it has no entry or a disabled one."""
+        """Returns and keeps the advice at an observation; None if it has no entry or a disabled one, or the guidance is off."""
+        if not self.is_on:
+            return None
         if self.info_key is not None:
             if self.info_key not in info:
                 raise ValueError(f"info_key must be a key of every info, got {self.info_key!r}; info has {sorted(info)}")
@@ -190,7 +192,7 @@ class GuidanceLookup:
             NothingCritical: no state was critical in the first ``patience_steps`` steps
         """
         # A disabled entry has matched, perhaps in another environment.
-        if self.step_count == self.patience_steps > 0 and self.hit_count == 0 and not self.disabled:
+        if self.step_count == self.patience_steps > 0 and self.hit_count == 0 and not self.disabled and self.is_on:
             raise NothingCritical(
                 f"no state was critical in the first {self.step_count} steps under {self._name()}: was it made for another "
                 "environment or from observations that were normalized, or is its tolerance too small? Compare "
@@ -211,7 +213,7 @@ class GuidanceLookup:
 
 
 class GuidedWrapper(gym.Wrapper):
-    """A wrapper that uses guidance: it looks up every observation, has the counts, and can disable entries."""
+    """A wrapper that uses guidance: it looks up every observation, has the counts, can disable entries, and can be off."""
 
     _lookup: GuidanceLookup
 
@@ -270,6 +272,17 @@ class GuidedWrapper(gym.Wrapper):
         if (below := self._below()) is not None:
             below.disabled = entries
         self._lookup.disabled = entries
+
+    @property
+    def is_guided(self) -> bool:
+        """Whether any state is critical; set it to False to evaluate the agent alone, which also sets a wrapper below."""
+        return self._lookup.is_on
+
+    @is_guided.setter
+    def is_guided(self, is_on: bool):
+        self._lookup.is_on, self._lookup.entry, self._lookup.advice = bool(is_on), -1, None
+        if (below := self._below()) is not None:
+            below.is_guided = is_on
 
     def _below(self) -> "GuidedWrapper | None":
         """The next wrapper of this class below; other wrappers may have attributes of the same names."""

@@ -16,6 +16,7 @@ NaN or Inf; the middle of the action space is executed instead (any action, wher
 import argparse
 import json
 import statistics
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--prior", help="measure it alone: a shipped name, FILE.py, trusted:FILE.py or a folder")
     parser.add_argument("--prior-of-another-env", action="store_true", help="measure it, whatever it was written for")
     parser.add_argument("--candidate", type=int, metavar="N", help="only this one of the candidates")
-    parser.add_argument("--episodes", type=int, default=20, help="episodes a policy (default: %(default)s)")
+    parser.add_argument("--episodes", type=int, default=20, help="episodes per policy (default: %(default)s)")
     parser.add_argument("--minari", metavar="NAME", help="keep the episodes as a Minari dataset: hopper/prior-v0")
     parser.add_argument("--csv", type=Path, metavar="FILE", help="also write each episode's return: alone.csv, for compare.py")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first episode (default: %(default)s)")
@@ -89,8 +90,8 @@ def main(argv: list[str] | None = None) -> None:
 
     def keep(env_id: str, policy: str, measured: Measurement) -> None:
         try:
-            if args.csv:
-                keep_returns(args.csv, env_id, policy, measured.returns, args.seed)
+            if args.csv and (replaced := keep_returns(args.csv, env_id, policy, measured.returns, args.seed)):
+                print(f"note: {args.csv}: replaced {replaced} rows of {policy} in {env_id}")
         except (OSError, ValueError) as error:
             parser.error(f"--csv {args.csv}: {error}")
 
@@ -107,7 +108,7 @@ def main(argv: list[str] | None = None) -> None:
             if measured.faults == sum(measured.steps):
                 parser.error(f"--prior {args.prior} failed in every call, so it has no return: {measured.first_fault}")
             print(row("yours", measured))
-            keep(env_id, "prior", measured)
+            keep(env_id, Path(args.prior).stem if args.prior.endswith(".py") else "prior", measured)
         else:
             candidates, default = _candidates(folders[env_id])
             measurements = {}
@@ -142,4 +143,7 @@ def print_choice(winner: int | None, default: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)

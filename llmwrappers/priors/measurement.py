@@ -259,13 +259,16 @@ def choose(measurements: dict[int, Measurement]) -> int | None:
     return max(moving, key=lambda number: np.mean(faultless[number].returns), default=None)
 
 
-def keep_returns(path: Path, env_id: str, policy: str, returns: Sequence[float], seed: int) -> None:
+def keep_returns(path: Path, env_id: str, policy: str, returns: Sequence[float], seed: int) -> int:
     """Writes the return of each episode into a CSV file; other rows stay, those of the same policy there are replaced.
 
     The columns are env_id, policy, seed, episodic_return. ``compare.py`` shows the file ``alone.csv`` of its folder.
 
     Args:
         seed: of the first episode; the others follow it
+
+    Returns:
+        the number of rows that it replaced
 
     Raises:
         ValueError: the file has other columns
@@ -274,6 +277,7 @@ def keep_returns(path: Path, env_id: str, policy: str, returns: Sequence[float],
         >>> import tempfile
         >>> path = Path(tempfile.mkdtemp()) / "alone.csv"
         >>> keep_returns(path, "Pendulum-v1", "prior", [-120.0, -250.5], seed=7)
+        0
         >>> print(path.read_text(), end="")
         env_id,policy,seed,episodic_return
         Pendulum-v1,prior,7,-120.0
@@ -284,11 +288,13 @@ def keep_returns(path: Path, env_id: str, policy: str, returns: Sequence[float],
         header, *rows = [line for line in csv.reader(path.read_text("utf-8").splitlines()) if line] or [[]]
         if header != columns:
             raise ValueError(f"{path} has the columns {', '.join(header)}, not {', '.join(columns)}; give another file")
-    rows = [line for line in rows if line[:2] != [env_id, policy]]
+    others = [line for line in rows if line[:2] != [env_id, policy]]
+    replaced, rows = len(rows) - len(others), others
     rows += [[env_id, policy, str(seed + i), repr(float(value))] for i, value in enumerate(returns)]
     csv.writer(text, lineterminator="\n").writerows([columns, *rows])
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, text.getvalue())
+    return replaced
 
 
 def row(name: str, m: Measurement, mark: str = "") -> str:

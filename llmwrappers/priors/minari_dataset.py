@@ -26,7 +26,8 @@ def record_dataset(env: gym.Env, policy: PriorPolicy, name: str, episodes: int, 
         the ``minari.MinariDataset``
 
     Raises:
-        ValueError: Minari is not installed, a malformed name, one that is taken, an environment that cannot be made again
+        ValueError: Minari is not installed, a malformed name, one that is taken, an environment that cannot be made again, a
+            call of the policy that failed: an offline agent would learn what was played instead
 
     Example:
         >>> env = gym.make("Pendulum-v1")
@@ -46,9 +47,10 @@ def record_dataset(env: gym.Env, policy: PriorPolicy, name: str, episodes: int, 
     if env.spec is None:
         raise ValueError(f"a Minari dataset needs an environment made with gym.make, got {env}")
     collector = minari.DataCollector(env)
-    for episode in range(episodes):
-        for _ in play(collector, policy, seed + episode):
-            pass
+    faults = [step.fault for episode in range(episodes) for step in play(collector, policy, seed + episode)]
+    if failed := [fault for fault in faults if fault]:
+        collector.close()
+        raise ValueError(f"{len(failed)} of {len(faults)} calls of the policy failed, the first with: {failed[0]}")
     with warnings.catch_warnings(action="ignore", category=UserWarning):  # of an author and a link that could be named
         dataset = collector.create_dataset(dataset_id=name, algorithm_name=algorithm_name)
     collector.close()

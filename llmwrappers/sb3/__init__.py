@@ -7,6 +7,7 @@ from llmwrappers.sb3.evaluation import alone, continue_schedule, unmasked
 from llmwrappers.sb3.replay_buffers import (
     ExecutedActionDictReplayBuffer,
     ExecutedActionHerReplayBuffer,
+    ExecutedActionNStepReplayBuffer,
     ExecutedActionReplayBuffer,
 )
 from llmwrappers.sb3.warm_start import begin_as
@@ -14,6 +15,7 @@ from llmwrappers.sb3.warm_start import begin_as
 __all__ = [
     "ExecutedActionDictReplayBuffer",
     "ExecutedActionHerReplayBuffer",
+    "ExecutedActionNStepReplayBuffer",
     "ExecutedActionReplayBuffer",
     "alone",
     "begin_as",

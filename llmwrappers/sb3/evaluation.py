@@ -1,4 +1,4 @@
-"""Evaluates an agent of Stable-Baselines3 without the mask, continues its schedule, and deploys it."""
+"""Evaluates an agent of Stable-Baselines3 without mask and guidance, continues its schedule, and deploys it."""
 
 import math
 from collections.abc import Callable
@@ -16,13 +16,13 @@ Env = TypeVar("Env", gym.Env, VecEnv)
 
 
 def alone(env: Env) -> Env:
-    """Turns the mask of an environment and its schedule off for good, to evaluate the agent alone; returns the environment.
+    """Turns the mask and the guidance of an environment off for good, to evaluate the agent alone; returns the environment.
 
     Args:
         env: an environment for evaluation, not the one for training; or a VecEnv of them
 
     Raises:
-        ValueError: there is no LLMActionMask
+        ValueError: there is no LLMActionMask, LLMActionOverride or CriticalStateRewarder
         TypeError: ``env`` is one of Gymnasium's vectors
 
     Example:
@@ -37,8 +37,9 @@ def alone(env: Env) -> Env:
     if isinstance(env, gym.vector.VectorEnv):
         way_out = "envs = SyncVectorEnv([lambda: alone(make())] * n)"
         raise TypeError(f"alone takes an environment or a VecEnv of Stable-Baselines3, got {env}; make each alone: {way_out}")
-    if not _set_in_wrappers(env, "mask_epsilon", 0.0):
-        raise ValueError(f"alone needs an environment with an LLMActionMask, got {env}")
+    turned_off = [_set_in_wrappers(env, "mask_epsilon", 0.0), _set_in_wrappers(env, "is_guided", False)]
+    if not any(turned_off):
+        raise ValueError(f"alone needs an environment with an LLMActionMask, or with an LLM's guidance, got {env}")
     _set_in_wrappers(env, "elapsed_steps", math.inf)
     return env
 
@@ -80,6 +81,8 @@ def unmasked(model: BaseAlgorithm, deterministic: bool = True) -> Callable[[Any]
     """Returns the agent as a policy of the bare environment: raw observation -> action in the environment's own units.
 
     An agent trained in a mask acts in [-1, 1]. Load one with its VecNormalize: ``TD3.load(p, VecNormalize.load(file, envs))``.
+    Give a MaskablePPO's policy the legal actions: ``policy(obs, action_masks=env.action_masks())``. A RecurrentPPO's policy
+    keeps its state: call ``policy.reset()`` when an episode begins.
 
     Args:
         model: it takes one observation, or a batch of them, and so does the policy
@@ -101,9 +104,18 @@ def unmasked(model: BaseAlgorithm, deterministic: bool = True) -> Callable[[Any]
     if native is None and is_masked and isinstance(model.action_space, Box):
         raise ValueError(f"unmasked needs LLMActionMask's action space, got {model.action_space}; {REPLACED}")
 
-    def policy(observation):
+    state = None  # of a recurrent agent
+
+    def policy(observation, **action_masks):
+        nonlocal state
         observation = observation if normaliser is None else normaliser.normalize_obs(observation)
-        action, _ = model.predict(observation, deterministic=deterministic)
+        action, state = model.predict(observation, state, deterministic=deterministic, **action_masks)
         return action if native is None else to_native(action, native.low, native.high)
 
+    def reset() -> None:
+        nonlocal state
+        state = None
+
+    if hasattr(model.policy, "lstm_actor"):
+        policy.reset = reset  # pyright: ignore[reportFunctionMemberAccess]
     return policy

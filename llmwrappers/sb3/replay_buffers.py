@@ -3,13 +3,13 @@
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Discrete
-from stable_baselines3.common.buffers import DictReplayBuffer, ReplayBuffer
+from gymnasium.spaces import Box
+from stable_baselines3.common.buffers import DictReplayBuffer, NStepReplayBuffer, ReplayBuffer
 from stable_baselines3.her.her_replay_buffer import HerReplayBuffer
 
 from llmwrappers.action_masks.intervals import to_normalized
 
-REPLACED = "a wrapper outside the mask replaced it: leave that wrapper out; the mask takes actions in [-1, 1] already"
+REPLACED = "a wrapper outside replaced it: leave that wrapper out; a mask takes actions in [-1, 1] already"
 
 
 class _ExecutedActions:
@@ -18,26 +18,28 @@ class _ExecutedActions:
     action_space: Any
 
     def add(self, obs, next_obs, action, reward, done, infos):
-        native = getattr(self.action_space, "native_space", None)
+        name, space = type(self).__name__, self.action_space
         if "executed_action" not in infos[0]:
             raise ValueError(
-                f"{type(self).__name__} needs an environment with an LLMActionMask, got one whose infos hold {sorted(infos[0])}"
+                f"{name} needs an LLMActionMask or an LLMActionOverride, got an environment whose infos hold {sorted(infos[0])}"
             )
-        if native is None and not isinstance(self.action_space, Discrete):
-            raise ValueError(f"{type(self).__name__} needs LLMActionMask's action space, got {self.action_space}; {REPLACED}")
         executed = np.array([info["executed_action"] for info in infos])
-        executed = executed if native is None else to_normalized(executed, native.low, native.high)
+        if isinstance(space, Box):
+            native = getattr(space, "native_space", None if "mask_active" in infos[0] else space)  # around an override alone
+            if native is None or not np.allclose(executed, executed.clip(native.low, native.high)):
+                raise ValueError(f"{name} needs the action space of the mask or the override, got {space}; {REPLACED}")
+            executed = to_normalized(executed, native.low, native.high)
         super().add(obs, next_obs, executed.reshape(action.shape), reward, done, infos)  # pyright: ignore
 
 
 class ExecutedActionReplayBuffer(_ExecutedActions, ReplayBuffer):
-    """Stores the executed action: for TD3, SAC, DDPG, TQC, CrossQ and DQN in an LLMActionMask of either mapping.
+    """Stores the executed action: for TD3, SAC, DDPG, TQC, CrossQ and DQN in an LLMActionMask or an LLMActionOverride.
 
     The executed action may differ from the one that the agent chose, and the critic must learn from the executed one. The
     buffer stores it in [-1, 1] over the whole Box, which is what an action means without the mask; an integer stays.
 
     Raises:
-        ValueError: by ``add``, if there is no LLMActionMask
+        ValueError: by ``add``, if there is neither, or a wrapper outside replaced the action space
 
     Example:
         >>> import gymnasium as gym
@@ -49,6 +51,10 @@ class ExecutedActionReplayBuffer(_ExecutedActions, ReplayBuffer):
         >>> bool(stored.min() >= 0.25), bool(stored.max() <= 0.75)
         (True, True)
     """
+
+
+class ExecutedActionNStepReplayBuffer(_ExecutedActions, NStepReplayBuffer):
+    """The same with n-step returns: ``replay_buffer_kwargs={"n_steps": 3, "gamma": 0.99}``, beside ``n_steps=3``."""
 
 
 class ExecutedActionDictReplayBuffer(_ExecutedActions, DictReplayBuffer):

@@ -110,7 +110,8 @@ def begin_as(
 
 
 def _first_environment(model: OnPolicyAlgorithm) -> gym.Env:
-    if not isinstance(getattr(model, "policy", None), ActorCriticPolicy) or model.use_sde:
+    policy = getattr(model, "policy", None)
+    if not isinstance(policy, ActorCriticPolicy) or model.use_sde or hasattr(policy, "lstm_actor"):
         raise TypeError(f"begin_as needs a PPO, A2C or TRPO with MlpPolicy and without gSDE, got {model}")
     if model.num_timesteps:
         raise ValueError(f"begin_as needs an untrained model, got one of {model.num_timesteps} steps")
@@ -124,6 +125,8 @@ def _first_environment(model: OnPolicyAlgorithm) -> gym.Env:
         raise TypeError(f"begin_as needs Box or Discrete actions and Box observations (a Dict: FlattenObservation), got {env}")
     if env.has_wrapper_attr("native_action_space"):
         raise TypeError(f"begin_as needs an environment without an LLMActionMask: it adds the mask itself; got {env}")
+    if env.has_wrapper_attr("is_guided"):
+        raise TypeError(f"begin_as needs an environment without an LLM's guidance, which would act in the audition, got {env}")
     return env
 
 

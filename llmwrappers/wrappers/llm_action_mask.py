@@ -45,7 +45,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
 
     On a Discrete space the prior returns an action, or the allowed ones as a set or as a vector of n truth values. Any other
     action is replaced by ``allowed[(action - start) % len(allowed)]``, which ``executed_action`` shows. The environment's own
-    ``action_mask`` (Taxi has one) still applies; a prior that allows none of its actions does not mask.
+    ``info["action_mask"]`` or ``action_masks()`` still applies; a prior that allows none of its actions does not mask.
 
     Info:
         ``action_low``, ``action_high``: reset and step, the space's dtype and shape, native units, interval of the next action
@@ -106,7 +106,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
         space = env.action_space
         if mapping not in ("rescale", "clip"):
             raise ValueError(f"mapping must be 'rescale' or 'clip', got {mapping!r}")
-        self._next = BoxMask(space, mapping) if isinstance(space, Box) else DiscreteMask(space)
+        self._next = BoxMask(space, mapping) if isinstance(space, Box) else DiscreteMask(space, env)
         self._gate = Gate(gate)
         if env.has_wrapper_attr("native_action_space"):
             raise ValueError(f"env has an LLMActionMask already, got {env}")

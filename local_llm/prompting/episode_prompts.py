@@ -95,7 +95,7 @@ class Episodes:
         backend: what is to be asked
 
     Raises:
-        ValueError: trajectories of another environment, or with no episodes to spare
+        ValueError: trajectories of another environment, with actions that it does not take, or with no episodes to spare
         FactsError, TypeError: as ``local_llm.prompting.render`` does
     """
 
@@ -106,6 +106,16 @@ class Episodes:
             raise ValueError(
                 f"the trajectories have observations of shape {trajectories.observations.shape[1:]}, got the environment's "
                 f"{env.observation_space}"
+            )
+        actions, space, fits = trajectories.actions, env.action_space, True
+        if isinstance(space, Discrete):
+            fits = actions.dtype == np.int64 and bool(((actions >= space.start) & (actions < space.start + space.n)).all())
+        elif isinstance(space, Box):
+            fits = actions.shape[1:] == space.shape and np.allclose(actions, actions.clip(space.low, space.high), atol=1e-6)
+        if not fits:
+            raise ValueError(
+                f"the trajectories have actions of shape {actions.shape[1:]} from {actions.min():g} to {actions.max():g}, got "
+                f"the environment's {space}; record what the environment executed, in its own units"
             )
         if len(trajectories) <= settings.episodes:
             raise ValueError(

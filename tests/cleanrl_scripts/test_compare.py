@@ -379,6 +379,23 @@ def test_a_second_import_adds_to_the_first(tmp_path, monkeypatch):
     assert sorted(row.split(",")[1:5] for row in rows[1:]) == [["a", "1", "0", "3.0"], ["b", "1", "0", "2.0"]]
 
 
+def test_an_arm_whose_file_has_changed_is_refused(script, tmp_path):
+    """Seeds of two priors under one name would be one interval; the folders of the runs may be gone by then."""
+    prior, other = tmp_path / "mine.py", tmp_path / "other.py"
+    for path in (prior, other):
+        path.write_text("def policy(obs):\n    return [0.0]\n")
+    arms = ["--arms", f"mine=--arm m --learning-rate trusted:{prior}", f"other=--arm o --learning-rate {other}"]
+    run(*script, *arms, "--seeds", "1")
+    shutil.rmtree(tmp_path / "out" / "runs")
+    run(*script, *arms, "--seeds", "1-2")
+    before = (tmp_path / "out" / "comparison.json").read_bytes()
+    prior.write_text("def policy(obs):\n    return [1.0]\n")
+    with pytest.raises(UserError, match="the file of A-v0 mine --learning-rate is not the one .* give the arm another name"):
+        compare.main([*script, *arms, "--seeds", "1-3"])
+    assert (tmp_path / "out" / "comparison.json").read_bytes() == before
+    run(*script, arms[0], arms[2], arms[1].replace("mine", "new"), "--seeds", "1-3")
+
+
 def test_curves_that_begin_after_the_runs_end_are_refused_before_training(script, tmp_path):
     (tmp_path / "late.csv").write_text("step,episodic_return,seed\n100000,1.0,1\n200000,2.0,1\n")
     with pytest.raises(UserError, match=r"--total-timesteps \d+: the curves of late that you add in A-v0 begin at step 100000"):

@@ -31,6 +31,11 @@ def test_a_run_brings_its_agent_and_its_environment(watch, also):
         watch(["--run", "runs/some", *also])
 
 
+def test_a_seed_is_not_negative(watch):
+    with pytest.raises(UserError, match="--seed must be at least 0, got -1"):
+        watch(["--env-id", "Pendulum-v1", "--seed", "-1"])
+
+
 def test_what_rendering_needs_is_said_in_one_sentence(watch, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pygame", None)
     with pytest.raises(UserError, match=r"^Pendulum-v1 cannot be rendered: .*pip install"):
@@ -41,7 +46,7 @@ def test_a_prior_that_fails_is_not_filmed_without_a_word(watch, tmp_path, capsys
     prior, film = tmp_path / "prior.py", tmp_path / "film.gif"
     arguments = ["--env-id", "Pendulum-v1", "--prior", str(prior), "--output", str(film)]
     prior.write_text("def policy(obs):\n    return [0.1], None\n")
-    with pytest.raises(UserError, match=r"failed in every step, .*the policy returned \(\[0\.1\], None\), .*the action alone"):
+    with pytest.raises(UserError, match=r"failed in every step, .*the policy returned \(\[0\.1\], None\), .*only the action"):
         watch(arguments)
     assert not film.exists()
     prior.write_text("n = 0\ndef policy(obs):\n    global n\n    n += 1\n    return [1 / (n - 3)]\n")

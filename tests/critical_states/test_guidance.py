@@ -8,7 +8,15 @@ import pytest
 from conftest import Echo, Turns
 
 import llmwrappers.critical_states.guidance
-from llmwrappers import CriticalFunction, CriticalStates, PolicyRejected, load_guidance, load_prior
+from llmwrappers import (
+    CriticalFunction,
+    CriticalStateRewarder,
+    CriticalStates,
+    LLMActionOverride,
+    PolicyRejected,
+    load_guidance,
+    load_prior,
+)
 from llmwrappers.critical_states.guidance import GuidanceLookup, entry_count, shipped_tables
 
 STATES = CriticalStates([[0.0, 0.0, 0.0]], [[0.5, -0.5]], [1.0], scale=np.ones(3), tolerance=0.1)
@@ -171,3 +179,17 @@ class TestSilence:
         lookup.disabled = frozenset()
         assert lookup.look(np.eye(3)[1], {}) is not None
         assert lookup.hit_count == 1
+
+
+def test_without_guidance_the_agent_plays_alone_from_the_next_step_on():
+    env = LLMActionOverride(Echo(steps=50), lambda obs: ([0.5, -0.5], 1.0))
+    env = gym.wrappers.TimeLimit(CriticalStateRewarder(env, lambda obs: ([0.5, -0.5], 1.0), alpha=100.0, patience_steps=2), 50)
+    env.reset(seed=0)
+    for is_guided in (True, False, True):
+        env.set_wrapper_attr("is_guided", is_guided, force=False)
+        assert env.get_wrapper_attr("is_guided") == is_guided
+        env.step(np.zeros(2, np.float32))  # the advice about the last observation is gone, too
+        for _ in range(3):
+            _, reward, _, _, info = env.step(np.zeros(2, np.float32))
+            assert (reward > 50, bool(info["critical"]), bool(info["action_overridden"])) == (is_guided,) * 3
+            assert info["executed_action"].tolist() == ([0.5, -0.5] if is_guided else [0.0, 0.0])

@@ -54,7 +54,7 @@ class TestNativeAction:
         ("answer", "error", "message"),
         [
             # what the predict of Stable-Baselines3 returns
-            ((np.zeros(2), None), ValueError, r"returned \(array\(.*None\); .*\(2,\); of an \(action, state\) pair"),
+            ((np.zeros(2), None), ValueError, r"returned \(array\(.*None\); .*\(2,\); if your policy returns an \(action, state\) pair"),
             (0.5, ValueError, r"returned shape \(\), the action space has \(2,\)"),
             ([0.5], ValueError, r"returned shape \(1,\), the action space has \(2,\)"),
             ([0.5, 0.5, 0.5], ValueError, r"returned shape \(3,\)"),
@@ -128,7 +128,7 @@ class TestAllowedActions:
             (None, "returned None; it must be an action of Discrete"),
             ("2", "returned '2'; it must be an action of Discrete"),
             ({"action": 2}, "must be an action of Discrete"),
-            ((2, None), r"returned \(2, None\), .*of an \(action, state\) pair return the action alone"),
+            ((2, None), r"returned \(2, None\), .*an \(action, state\) pair, return only the action"),
         ],
         ids=repr,
     )
@@ -137,7 +137,7 @@ class TestAllowedActions:
             allowed_actions(answer, Discrete(3, start=1))
 
     def test_an_action_and_a_state_are_not_the_truth_values_of_two_actions(self):
-        with pytest.raises(ValueError, match=r"returned \(1, 0\), .*return the action alone"):
+        with pytest.raises(ValueError, match=r"returned \(1, 0\), .*return only the action"):
             allowed_actions((1, 0), Discrete(2))
         assert allowed_actions((True, False), Discrete(2)).tolist() == allowed_actions([1, 0], Discrete(2)).tolist() == [1, 0]
 

@@ -34,6 +34,16 @@ def test_the_command_keeps_each_return(tmp_path, capsys):
     assert f"{mean:.1f} +-" in capsys.readouterr().out
 
 
+def test_a_row_is_called_after_its_file_and_what_is_replaced_is_said(tmp_path, capsys):
+    path = tmp_path / "alone.csv"
+    for name in ("zero", "one", "zero"):
+        prior = tmp_path / f"{name}.py"
+        prior.write_text("def policy(obs):\n    return [0.0]\n")
+        main(["--env-id", "Pendulum-v1", "--prior", str(prior), "--episodes", "2", "--csv", str(path)])
+    assert capsys.readouterr().out.count("replaced 2 rows of zero in Pendulum-v1") == 1
+    assert [line.split(",")[1] for line in path.read_text().splitlines()[1:]] == ["one", "one", "zero", "zero"]
+
+
 def test_a_csv_of_something_else_stays(tmp_path, capsys):
     path = tmp_path / "curves.csv"
     path.write_text("env_id,arm\nHopper-v4,none\n")

@@ -85,3 +85,12 @@ def test_what_to_install_is_said(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ValueError, match=r'pip install "llmwrappers\[minari\]"'):
         record_dataset(gym.make("Pendulum-v1"), lambda obs: [0.0], "tests/none-v0", 1, 0, "nothing")
+
+
+def test_a_policy_that_fails_is_not_recorded(tmp_path, capsys):
+    prior = tmp_path / "prior.py"
+    prior.write_text("n = 0\ndef policy(obs):\n    global n\n    n += 1\n    return [1 / (n % 2)]\n")
+    with pytest.raises(SystemExit):
+        main(["--env-id", "Pendulum-v1", "--prior", str(prior), "--episodes", "2", "--minari", "tests/fails-v0"])
+    assert "200 of 400 calls of the policy failed, the first with: line 5: ZeroDivisionError" in capsys.readouterr().err
+    assert "tests/fails-v0" not in minari.list_local_datasets()

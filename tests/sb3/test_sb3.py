@@ -18,10 +18,18 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecNormalize
 
-from llmwrappers import EpsilonMaskSchedule, LLMActionMask, to_native, to_normalized
+from llmwrappers import (
+    CriticalStateRewarder,
+    EpsilonMaskSchedule,
+    LLMActionMask,
+    LLMActionOverride,
+    to_native,
+    to_normalized,
+)
 from llmwrappers.sb3 import (
     ExecutedActionDictReplayBuffer,
     ExecutedActionHerReplayBuffer,
+    ExecutedActionNStepReplayBuffer,
     ExecutedActionReplayBuffer,
     alone,
     begin_as,
@@ -124,17 +132,51 @@ def test_the_buffer_of_dqn_holds_what_the_environments_received():
     assert model.replay_buffer.actions[:40, :, 0].tolist() == np.stack([env.actions for env in envs], axis=1).tolist()
 
 
+@pytest.mark.parametrize("n_steps", [1, 3])
+def test_n_steps_of_executed_actions(n_steps):
+    env = Received(Echo(-2.0, 6.0))
+    buffer = {
+        "replay_buffer_class": ExecutedActionNStepReplayBuffer,
+        "replay_buffer_kwargs": {"n_steps": n_steps, "gamma": 0.5},
+    }
+    model = stable_baselines3.SAC("MlpPolicy", LLMActionMask(env, wander, 0.2), buffer_size=100, **small(), **buffer)
+    model.learn(40)
+    np.testing.assert_allclose(to_native(model.replay_buffer.actions[:40, 0], -2, 6), env.actions, atol=1e-5)
+    sampled = model.replay_buffer.sample(50)
+    assert sampled.discounts.min() == pytest.approx(0.5**n_steps)
+
+
+def test_the_buffer_around_an_override_alone_holds_what_the_environment_received():
+    """Stable-Baselines3 stores actions of [-2, 6] in [-1, 1]."""
+    env = Received(Echo(-2.0, 6.0))
+    guided = LLMActionOverride(env, lambda obs: (wander(obs), 1.0) if obs[1] > 1 else None, patience_steps=0)
+    model = stable_baselines3.SAC(
+        "MlpPolicy", guided, buffer_size=100, **small(), replay_buffer_class=ExecutedActionReplayBuffer, learning_starts=20
+    )
+    model.learn(40)
+    np.testing.assert_allclose(to_native(model.replay_buffer.actions[:40, 0], -2, 6), env.actions, atol=1e-5)
+    rescaled = gym.wrappers.RescaleAction(guided, np.float32(-1), np.float32(1))
+    model = stable_baselines3.SAC("MlpPolicy", rescaled, buffer_size=100, replay_buffer_class=ExecutedActionReplayBuffer)
+    with pytest.raises(ValueError, match="the action space of the mask or the override, got Box.*leave that wrapper out"):
+        model.learn(40)
+
+
 def test_a_buffer_without_a_mask_is_refused():
     model = stable_baselines3.TD3("MlpPolicy", Echo(), replay_buffer_class=ExecutedActionReplayBuffer, buffer_size=100)
-    with pytest.raises(ValueError, match=r"needs an environment with an LLMActionMask, got one whose infos hold"):
+    with pytest.raises(
+        ValueError, match=r"needs an LLMActionMask or an LLMActionOverride, got an environment whose infos hold"
+    ):
         model.learn(5)
 
 
 def test_a_mask_whose_action_space_was_replaced_is_refused():
     env = gym.wrappers.RescaleAction(masked(), np.float32(-1), np.float32(1))
     model = stable_baselines3.TD3("MlpPolicy", env, replay_buffer_class=ExecutedActionReplayBuffer, buffer_size=100)
-    for use in (lambda: model.learn(5), lambda: unmasked(model)):
-        with pytest.raises(ValueError, match=r"needs LLMActionMask's action space, got Box.*leave that wrapper out"):
+    for use, space in (
+        (lambda: model.learn(5), "the action space of the mask"),
+        (lambda: unmasked(model), "LLMActionMask's action"),
+    ):
+        with pytest.raises(ValueError, match=f"needs {space}.*got Box.*leave that wrapper out"):
             use()
 
 
@@ -166,8 +208,25 @@ def test_alone_turns_the_mask_off_in_a_vector(vector):
 def test_alone_turns_a_mask_without_a_schedule_off():
     env = alone(Monitor(LLMActionMask(gym.make("Pendulum-v1"), lambda obs: [obs[1]])))
     assert not env.reset(seed=0)[1]["mask_active"]
-    with pytest.raises(ValueError, match="alone needs an environment with an LLMActionMask, got"):
+    with pytest.raises(ValueError, match="alone needs an environment with an LLMActionMask, or with an LLM's guidance, got"):
         alone(gym.make("Pendulum-v1"))
+
+
+@pytest.mark.parametrize("is_masked", [False, True])
+def test_alone_turns_the_guidance_off(is_masked):
+    def guided():
+        env = CriticalStateRewarder(
+            LLMActionOverride(Echo(), lambda obs: ([1.0, 1.0], 1.0)), lambda obs: ([0, 0], 1.0), alpha=9.0
+        )
+        return Monitor(LLMActionMask(env, wander) if is_masked else env)
+
+    for envs in (DummyVecEnv([guided] * 2), alone(DummyVecEnv([guided] * 2))):
+        envs.reset()
+        _, rewards, _, infos = envs.step(np.full((2, 2), -0.5, np.float32))
+        is_alone = not infos[0]["critical"]
+        assert infos[0]["executed_action"].tolist() == ([-0.5, -0.5] if is_alone else [1.0, 1.0])
+        assert rewards.tolist() == ([-1.0, -1.0] if is_alone else [11.0, 11.0])
+    assert is_alone
 
 
 def test_alone_names_the_way_for_a_vector_of_gymnasium():
@@ -234,6 +293,25 @@ def test_unmasked_is_the_agent_on_the_bare_environment_to_the_last_bit(tmp_path,
         first = bare.step(agent(first))[0]
         normal = envs.normalize_obs(second) if normalised else second
         second = alike.step(model.predict(normal, deterministic=True)[0])[0]
+
+
+def test_a_recurrent_agent_keeps_its_state_until_its_reset():
+    model = sb3_contrib.RecurrentPPO("MlpLstmPolicy", alone(masked()), seed=0)
+    agent, observation = unmasked(model), np.array([1.0, 0.0, 0.0], np.float32)
+    first, second = model.predict(observation, deterministic=True)
+    second = model.predict(observation, second, deterministic=True)[0]
+    assert not np.array_equal(first, second)
+    for _ in range(2):
+        assert np.array_equal(agent(observation), 2 * first)
+        assert np.array_equal(agent(observation), 2 * second)
+        agent.reset()
+    assert not hasattr(unmasked(stable_baselines3.PPO("MlpPolicy", masked())), "reset")
+
+
+def test_a_maskable_agent_takes_the_legal_actions():
+    model = sb3_contrib.MaskablePPO("MlpPolicy", LLMActionMask(gym.make("CartPole-v1"), lambda obs: {0, 1}), seed=0)
+    for legal in ([True, False], [False, True]):
+        assert unmasked(model)(np.zeros(4, np.float32), action_masks=np.array(legal)) == legal.index(True)
 
 
 # --------------------------------------------------------------------------------------- PPO warm-started from a prior
@@ -366,6 +444,12 @@ def test_a_prior_of_a_discrete_space():
         (lambda: stable_baselines3.TD3("MlpPolicy", PaidLine(), buffer_size=10), {}, "needs a PPO, A2C or TRPO with MlpPolicy"),
         (lambda: stable_baselines3.PPO("MlpPolicy", PaidLine(), use_sde=True), {}, "without gSDE"),
         (lambda: stable_baselines3.PPO("MlpPolicy", masked()), {}, "without an LLMActionMask"),
+        (
+            lambda: stable_baselines3.PPO("MlpPolicy", CriticalStateRewarder(PaidLine(), lambda obs: None)),
+            {},
+            "without an LLM's guidance",
+        ),
+        (lambda: sb3_contrib.RecurrentPPO("MlpLstmPolicy", PaidLine()), {}, "needs a PPO, A2C or TRPO with MlpPolicy"),
         (lambda: stable_baselines3.PPO("MlpPolicy", SubprocVecEnv([PaidLine])), {}, "the first environment of a DummyVecEnv"),
         (lambda: stable_baselines3.PPO("MultiInputPolicy", Goal()), {}, "Box observations .a Dict: FlattenObservation"),
         (lambda: stable_baselines3.A2C("MlpPolicy", PaidLine()).learn(5), {}, "an untrained model, got one of 5 steps"),

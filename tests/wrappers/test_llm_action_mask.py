@@ -980,12 +980,26 @@ class TestDiscrete:
         assert env.received == executed
         assert env.legal.tolist() == [0, 1, 1]
 
+    @pytest.mark.parametrize(("prior", "published"), [({0, 2}, [0, 0, 1]), (0, [0, 1, 1])])
+    def test_the_method_action_masks_of_the_environment_counts_too(self, prior, published):
+        """MaskablePPO asks the outermost action_masks(), which is this wrapper's."""
+
+        class Legal(gym.Wrapper):
+            def action_masks(self):
+                return [False, True, True]
+
+        three = gym.wrappers.TransformAction(gym.make("CartPole-v1"), lambda action: action % 2, Discrete(3))
+        masked = LLMActionMask(Legal(three), lambda obs: prior)
+        for info in (masked.reset(seed=0)[1], masked.step(2)[4]):
+            assert info["action_mask"].tolist() == published
+        assert masked.action_masks().tolist() == [bool(allowed) for allowed in published]
+
     @pytest.mark.parametrize("legal", [[0, 2], [0.5, 1, 1], [[0, 1, 1]], [0, 1, 2], 1, None, ["a", "b", "c"]])
     def test_what_is_no_action_mask_is_refused(self, legal):
         """A list of the legal actions, for example."""
         env = Recorder(Discrete(3))
         env.reset = lambda **_: (np.zeros(1), {"action_mask": legal})
-        with pytest.raises(ValueError, match=r"the environment's info\['action_mask'\] must hold 3 truth values"):
+        with pytest.raises(ValueError, match=r"info\['action_mask'\], or its action_masks\(\), must hold 3 truth values"):
             LLMActionMask(env, Prior({0})).reset()
 
     @pytest.mark.parametrize(

@@ -38,8 +38,14 @@ def asked(env_ids: list[str], arms: list[str], expert_models: str | None = None,
 def test_of_a_run_that_is_in_both_the_curve_of_now_counts():
     before = evaluations({("a", 1): {0: 1.0, 10: 2.0}, ("a", 2): {0: 3.0}})
     now = evaluations({("a", 1): {0: 4.0}, ("b", 1): {0: 5.0}})
-    kept = {(e.arm, e.seed, e.step): e.returns["episodic_return"] for e in merge(before, now)}
+    kept = {(e.arm, e.seed, e.step): e.returns["episodic_return"] for e in merge(before, now, [])}
     assert kept == {("a", 2, 0): 3.0, ("a", 1, 0): 4.0, ("b", 1, 0): 5.0}
+
+
+def test_an_imported_arm_replaces_all_its_seeds():
+    before = evaluations({("a", 1): {0: 1.0}, ("a", 2): {0: 3.0}, ("b", 1): {0: 5.0}})
+    kept = merge(before, [], evaluations({("a", 1): {0: 4.0}}))
+    assert sorted((e.arm, e.seed, e.returns[PLAIN]) for e in kept) == [("a", 1, 4.0), ("b", 1, 5.0)]
 
 
 def test_many_arms_look_different():

@@ -1,5 +1,6 @@
 """The prompts about episodes: each stands alone, and shows what its budget allows."""
 
+import dataclasses
 import json
 import re
 
@@ -152,3 +153,25 @@ def test_bounds_that_observations_leave_are_no_facts(kind, wrap, entry, monkeypa
     said = "[0, 9] in episodes of random and of constant actions; the declared bounds, from 0 to 1, do not hold"
     assert entry + said in prompt
     assert "An episode lasts 9 steps: each of 5 that were played" in prompt
+
+
+@pytest.mark.parametrize(
+    ("env_id", "actions", "message"),
+    [
+        ("Pendulum-v1", lambda a: a * 2, r"actions of shape \(1,\) from -3\.\d+ to 3\.\d+, got the environment's Box\(-2"),
+        ("Pendulum-v1", lambda a: np.repeat(a, 2, axis=1), r"actions of shape \(2,\)"),
+        ("Pendulum-v1", lambda a: np.zeros(len(a), np.int64), r"actions of shape \(\) from 0 to 0"),
+        (
+            "CartPole-v1",
+            lambda a: a + 1,
+            r"from 1 to 2, got the environment's Discrete\(2\); record what the environment executed",
+        ),
+        ("CartPole-v1", lambda a: a[:, None] * 0.5, r"actions of shape \(1,\)"),
+    ],
+)
+def test_actions_that_the_environment_does_not_take_are_refused(env_id, actions, message):
+    """As of an agent that acts in [-1, 1], or from 0 on: the model would read of what was never done."""
+    played = play(env_id)
+    Episodes(played, gym.make(env_id), Settings(2, 2, 2000))
+    with pytest.raises(ValueError, match=message):
+        Episodes(dataclasses.replace(played, actions=actions(played.actions)), gym.make(env_id), Settings(2, 2, 2000))
