@@ -35,6 +35,11 @@ from llmwrappers.files import folder_name
 
 @dataclass
 class Args:
+    """Trains the arms of a script with several seeds, and makes tables and figures with confidence intervals.
+
+    Example: llmwrappers compare --env-ids Hopper-v4 --arms none auto --seeds 1-3 --total-timesteps 100000
+    """
+
     env_ids: tuple[str, ...] = ()
     """the ids of the environments"""
     arms: tuple[str, ...] = ("none", "auto")

@@ -30,6 +30,11 @@ ENV_ID, FIRST_SEED, BAR = "Walker2d-v4", 1_000_000, 44
 
 @dataclass
 class Args:
+    """Trains a walker for a minute and makes a film: random actions, the LLM's policy, the agent.
+
+    Example: llmwrappers demo --output walker.gif
+    """
+
     output: Path = Path("demo.gif")
     """the film to write, a .gif or an .mp4"""
     total_timesteps: int = 200_000

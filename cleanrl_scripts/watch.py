@@ -23,6 +23,11 @@ from llmwrappers.priors.measurement import play, random_actions
 
 @dataclass
 class Args:
+    """Shows how a prior or the agent of a run plays: in a window if there is a display, else as a film.
+
+    Example: llmwrappers watch --env-id Walker2d-v4 --output walker.gif
+    """
+
     env_id: str | None = None
     """the environment; with --run, that of the run"""
     run: str | None = None

@@ -54,7 +54,11 @@ class TestNativeAction:
         ("answer", "error", "message"),
         [
             # what the predict of Stable-Baselines3 returns
-            ((np.zeros(2), None), ValueError, r"returned \(array\(.*None\); .*\(2,\); if your policy returns an \(action, state\) pair"),
+            (
+                (np.zeros(2), None),
+                ValueError,
+                r"returned \(array\(.*None\); .*\(2,\); if your policy returns an \(action, state\) pair",
+            ),
             (0.5, ValueError, r"returned shape \(\), the action space has \(2,\)"),
             ([0.5], ValueError, r"returned shape \(1,\), the action space has \(2,\)"),
             ([0.5, 0.5, 0.5], ValueError, r"returned shape \(3,\)"),
