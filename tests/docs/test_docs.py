@@ -56,6 +56,12 @@ def test_a_class_is_described_once_with_the_first_line_of_its_docstring(name):
     assert rows == [inspect.cleandoc(CLASSES[name].__doc__ or "").splitlines()[0]]
 
 
+@pytest.mark.parametrize("page", WRITTEN, ids=[str(path.relative_to(ROOT)) for path in WRITTEN])
+def test_lines_of_prose_have_at_most_128_characters(page):
+    prose = re.sub(r"```.*?```", "", text(page), flags=re.DOTALL).splitlines()
+    assert [line for line in prose if len(line) > 128 and not re.match(r" *(\||!\[)", line)] == []
+
+
 # ----------------------------------------------------------------------------------------------------------------- links
 
 
