@@ -184,7 +184,7 @@ class TD3:
         self.target_actor, self.target_critics = copy.deepcopy(self.actor), copy.deepcopy(self.critics)
         self.actor_optimizer = Adam(self.actor.parameters(), args.learning_rate)
         self.critic_optimizer = Adam(self.critics.parameters(), args.learning_rate)
-        self.act_numpy = in_numpy(self.actor)
+        self.act_numpy = in_numpy(self.actor)  # on the same memory: if you replace the actor or p.data, make this anew
         self.learn_values, _ = compiled(self.descend_critics, args, device)
         self.learn_actions, self.hardware = compiled(self.descend_actor, args, device)
         widths = Transition(
@@ -241,9 +241,9 @@ class TD3:
                 target.lerp_(parameter, self.args.tau)
         return loss.detach()
 
-    def parts(self) -> dict[str, nn.Module | Adam]:
-        names = ("actor", "target_actor", "critics", "target_critics", "actor_optimizer", "critic_optimizer")
-        return {name: getattr(self, name) for name in names}
+    def parts(self) -> dict[str, nn.Module | Adam | torch.optim.Optimizer]:
+        """What a checkpoint keeps: every network and optimizer, also those that you add; put a parameter into an nn.Module."""
+        return {name: part for name, part in vars(self).items() if isinstance(part, nn.Module | Adam | torch.optim.Optimizer)}
 
     def state_dict(self) -> dict:
         return {name: part.state_dict() for name, part in self.parts().items()} | {"transitions": self.replay.added}

@@ -58,7 +58,7 @@ def test_what_is_for_an_older_numpy_names_the_version_that_runs_it():
 
 def test_an_argument_that_is_missing_names_the_two_ways_to_give_it():
     gym.register("llmwrappers-tests/OfPrices-v0", entry_point=lambda prices: None)
-    with pytest.raises(TypeError, match=r"missing 1 required positional argument: 'prices'.*--env-kwargs.*of your own with it"):
+    with pytest.raises(TypeError, match=r"missing 1 required positional argument: 'prices'.*--env-kwargs.*that passes it"):
         make("llmwrappers-tests/OfPrices-v0")
     with pytest.raises(TypeError) as error:
         make("CartPole-v1", prices=3)

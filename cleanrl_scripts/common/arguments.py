@@ -159,10 +159,10 @@ def resumed_args(
         given, before, option = getattr(args, field.name), getattr(saved, field.name), field.name.replace("_", "-")
         if field.name == total and given < before:
             raise UserError(f"--{option} {given}: the run in {run_dir} has {before}; --resume takes more steps, not fewer")
-        if field.name != total and given != before:
+        if field.name not in (total, "compile") and given != before:
             raise UserError(
                 f"--{option} {given}: the run in {run_dir} has {before}; --resume takes no other arguments, but more "
-                f"--{total.replace('_', '-')}"
+                f"--{total.replace('_', '-')}, and --compile"
             )
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         mujoco = description.get("versions", {}).get("mujoco"), importlib.metadata.version("mujoco")

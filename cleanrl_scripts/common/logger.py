@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import datetime
 import json
+import math
 import os
 import shlex
 import sys
@@ -100,11 +101,11 @@ class Logger:
     def write_summary(self, global_step: int, values: dict, verdict: str = "") -> None:
         """Writes summary.json, the sign of a finished run; the verdict goes to W&B and into the last line."""
         summary = {"global_step": global_step, "seconds": round(self.seconds, 1), **values}
-        write_atomically(self.run_dir / "summary.json", json.dumps(summary, indent=2))
+        write_atomically(self.run_dir / "summary.json", json.dumps(summary, indent=2, default=float))
         if self.wandb:
             self.wandb.summary.update(summary | ({"verdict": verdict} if verdict else {}))
         words = f"; {verdict}" if verdict else ""
-        self.print(f"return of the agent alone at the end: {values['eval/episodic_return']:.1f}{words}")
+        self.print(f"return of the agent alone at the end: {values.get('eval/episodic_return', math.nan):.1f}{words}")
 
     def state_dict(self) -> dict:
         """The logger's state for a checkpoint; writes the metrics so far to the disk."""

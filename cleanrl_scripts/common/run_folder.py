@@ -63,9 +63,9 @@ def write_description(run_dir: Path, description: dict) -> None:
 
 
 def keep_total(args: RunArgs, run_dir: Path) -> None:
-    """Writes the steps of a resumed run into its args.json, if they are more now, with the former steps and the command."""
+    """Writes what a resumed run does otherwise (steps, compile) into its args.json, with what it was and the command."""
     description = json.loads((run_dir / "args.json").read_text())
-    steps = {name: getattr(args, name) for name in ("total_timesteps", "pretrain_timesteps") if hasattr(args, name)}
+    steps = {name: getattr(args, name) for name in ("total_timesteps", "pretrain_timesteps", "compile") if hasattr(args, name)}
     before = {name: description["args"].get(name) for name in steps}
     if steps != before:
         description.setdefault("resumed", []).append({"args_before": before, "command": sys.argv})
@@ -80,8 +80,14 @@ def how_to_resume(run_dir: Path) -> str:
 
 
 def save_checkpoint(run_dir: Path, state: dict) -> None:
-    """Replaces the checkpoint as a whole, or leaves the old one."""
-    save_torch(run_dir / "checkpoint.pt", state)
+    """Replaces the checkpoint as a whole, or leaves the old one; numbers of NumPy in it become Python's, which it may hold."""
+    save_torch(run_dir / "checkpoint.pt", _plain(state))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    return value.item() if isinstance(value, np.generic) else value
 
 
 @contextlib.contextmanager

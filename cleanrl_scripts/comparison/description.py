@@ -11,10 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cleanrl_scripts.comparison.curves import Evaluation, curves_of
-from cleanrl_scripts.comparison.runs import Run, by_name, different, refuse_other_arguments, usual_flags
+from cleanrl_scripts.comparison.runs import REPOSITORY, Run, by_name, different, refuse_other_arguments, usual_flags
 from llmwrappers.errors import UserError
 from llmwrappers.files import folder_name, sha256, write_atomically
 from llmwrappers.physics import note_on_returns
+
+OF_A_FOLDER = "*.py", "*.json", "agent.npz", "agent.pt"
+"""What a folder of priors, of critical states or of a run holds that runs depend on."""
 
 
 @contextlib.contextmanager
@@ -85,7 +88,9 @@ def added(before: dict, now: dict, output: Path) -> dict:
             raise UserError(f"--arms {arm}={given}: the comparison in {output} has {had}; give the arm another name")
     files = before.get("files", {}), now.get("files", {})
     if other := [name for name, sha256 in files[1].items() if files[0].get(name, sha256) != sha256]:
-        raise UserError(f"the file of {other[0]} is not the one that the comparison in {output} has; give the arm another name")
+        raise UserError(
+            f"the file of {other[0]} is another now than in {output}; give the arm another name, or another --output"
+        )
     if changed := [f"{name} {version}" for name, version in before["versions"].items() if now["versions"].get(name) != version]:
         print("note: this comparison began with other versions:", ", ".join(changed))
     mujoco = before["versions"].get("mujoco"), now["versions"].get("mujoco")
@@ -105,12 +110,16 @@ def added(before: dict, now: dict, output: Path) -> dict:
 
 
 def files_of(runs: list[Run]) -> dict[str, str]:
-    """The hashes of the files that an arm's flags name, such as a prior: "Hopper-v4 mine --prior" -> SHA-256."""
+    """The hashes of the user's script, and of the files that arms name, as in "Hopper-v4 mine --prior" -> SHA-256."""
     hashes = {}
     for run in runs:
+        if run.script.parent != REPOSITORY / "cleanrl_scripts":
+            hashes["--script"] = sha256(run.script)
         for flag, value in by_name(run.flags).items():
             path = Path(re.sub(r"^(trusted|auto|expert):", "", value))
-            files = [path] if path.is_file() else sorted(path.glob("*.py")) if (path / "provenance.json").is_file() else []
+            files = (
+                [path] if path.is_file() else sorted(file for name in OF_A_FOLDER for file in path.glob(name)) if value else []
+            )
             if files:
                 hashes[f"{run.env_id} {run.arm} {flag}"] = " ".join(map(sha256, files))
     return hashes

@@ -165,7 +165,8 @@ def different(now: dict[str, str], before: dict[str, str]) -> list[str]:
 def find_script(name: str) -> Path:
     folder = REPOSITORY / "cleanrl_scripts"
     scripts = sorted(path.name for path in folder.glob("*.py") if path.name not in ("__init__.py", "compare.py"))
-    script = next((path.resolve() for path in (folder / name, Path(name)) if path.is_file()), None)
+    paths = [folder / name, Path(name)] if Path(name).name == name else [Path(name)]  # ./td3_camel.py is the user's copy
+    script = next((path.resolve() for path in paths if path.is_file()), None)
     if script is None or script == folder / "compare.py":
         raise UserError(f"--script {name}: no such script; {folder} has {', '.join(scripts)}")
     return script

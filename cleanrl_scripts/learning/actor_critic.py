@@ -126,6 +126,7 @@ class ActorCritic:
     def state_dict(self) -> dict:
         return {
             "sizes": self.sizes,
+            "layers": str(self.network),
             "network": self.network.state_dict(),
             "log_std": self.log_std.detach(),
             "observations": self.observations.state_dict(),
@@ -135,6 +136,9 @@ class ActorCritic:
         }
 
     def load_state_dict(self, state: dict) -> None:
+        layers = str(self.network)
+        if state.get("layers", layers) != layers:  # shipped agents are older
+            raise ValueError(f"its network is {state['layers']}; here it is {layers}")
         self.network.load_state_dict(state["network"])
         self.log_std.data.copy_(state["log_std"])
         self.observations.load_state_dict(state["observations"])

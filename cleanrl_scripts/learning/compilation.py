@@ -10,6 +10,7 @@ from collections.abc import Callable
 import torch
 
 from cleanrl_scripts.common.arguments import RunArgs
+from llmwrappers.errors import UserError
 
 PAYS_FROM_STEPS = 300_000
 """A shorter run does not regain the time of a first compilation, half a minute for each function."""
@@ -28,7 +29,7 @@ def compiled(update: Callable, args: RunArgs, device: torch.device, images: bool
     pays = device.type == "cpu" and not images and steps >= PAYS_FROM_STEPS
     if args.compile == "off" or (args.compile == "auto" and not pays) or not can_compile():
         return update, hardware
-    return _compile(update), f"{hardware}, compiled"
+    return _explained(_compile(update)), f"{hardware}, compiled"
 
 
 @functools.cache
@@ -53,6 +54,24 @@ def can_compile() -> bool:
             why = next((line for line in lines if "error:" in line), lines[0])
     print(f"note: the update is not compiled: {why}", flush=True)
     return False
+
+
+def _explained(update: Callable) -> Callable:
+    """The compiled update; what torch cannot compile ends the run with the way out."""
+
+    def explained(*batch: torch.Tensor):
+        try:
+            return update(*batch)
+        except Exception as error:
+            if not type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+                raise
+            raise UserError(
+                f"torch cannot compile the update ({str(error).splitlines()[0]}). Give --compile off, also to --resume; or "
+                "make a number that changes a tensor, and leave out what depends on the value of a tensor, prints and "
+                "optimizers of torch.optim"
+            ) from error
+
+    return explained
 
 
 def _compile(function: Callable) -> Callable:

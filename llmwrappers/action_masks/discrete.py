@@ -17,7 +17,7 @@ class DiscreteMask:
 
     Args:
         space: the action space
-        env: its ``info["action_mask"]``, or else its method ``action_masks()``, says which actions are legal
+        env: its ``info["action_mask"]`` and its method ``action_masks()`` say which actions are legal
 
     Raises:
         TypeError: a space that is not Discrete
@@ -37,8 +37,8 @@ class DiscreteMask:
         self.no_action = np.array(0)  # what ``info["executed_action"]`` holds at reset
         self.mask, self.is_active = np.ones(space.n, dtype=np.int8), False
         self._action_masks = None
-        if env is not None and env.has_wrapper_attr("action_masks"):
-            self._action_masks = env.get_wrapper_attr("action_masks")
+        if env is not None and env.has_wrapper_attr("action_masks") and callable(masks := env.get_wrapper_attr("action_masks")):
+            self._action_masks = masks
 
     def allowed(self, answer: Any) -> NDArray[np.int8]:
         """Returns the mask (n,) of the actions that a prior allows (see ``allowed_actions``)."""
@@ -50,8 +50,10 @@ class DiscreteMask:
         Returns whether the prior's mask applies: there is one, and both allow at least one common action.
         """
         legal = np.ones_like(self.mask)
-        if "action_mask" in info or self._action_masks is not None:
-            legal = self.legal(info["action_mask"] if self._action_masks is None else self._action_masks())
+        if "action_mask" in info:
+            legal &= self.legal(info["action_mask"])
+        if self._action_masks is not None:
+            legal &= self.legal(self._action_masks())
         self.is_active = mask is not None and bool((mask & legal).any())
         self.mask = mask & legal if mask is not None and self.is_active else legal
         info["action_mask"] = self.mask.copy()

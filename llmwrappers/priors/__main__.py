@@ -146,4 +146,5 @@ if __name__ == "__main__":
     try:
         main()
     except KeyboardInterrupt:
+        print("llmwrappers priors: stopped", file=sys.stderr)
         sys.exit(130)

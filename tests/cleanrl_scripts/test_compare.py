@@ -19,6 +19,7 @@ from conftest import ROOT
 
 from cleanrl_scripts import compare
 from cleanrl_scripts.common.stop import run_script
+from cleanrl_scripts.comparison.runs import find_script
 from llmwrappers.errors import UserError
 
 COMPARE = ROOT / "cleanrl_scripts" / "compare.py"
@@ -390,10 +391,32 @@ def test_an_arm_whose_file_has_changed_is_refused(script, tmp_path):
     run(*script, *arms, "--seeds", "1-2")
     before = (tmp_path / "out" / "comparison.json").read_bytes()
     prior.write_text("def policy(obs):\n    return [1.0]\n")
-    with pytest.raises(UserError, match="the file of A-v0 mine --learning-rate is not the one .* give the arm another name"):
+    with pytest.raises(
+        UserError, match="the file of A-v0 mine --learning-rate is another now than in .* give the arm another name"
+    ):
         compare.main([*script, *arms, "--seeds", "1-3"])
     assert (tmp_path / "out" / "comparison.json").read_bytes() == before
     run(*script, arms[0], arms[2], arms[1].replace("mine", "new"), "--seeds", "1-3")
+
+
+@pytest.mark.parametrize("changed", ["script.py", "folder/policy-1.py", "folder/provenance.json"])
+def test_a_script_or_a_folder_that_has_changed_is_refused(script, tmp_path, changed):
+    (tmp_path / "folder").mkdir()
+    for name in ("policy-1.py", "provenance.json"):
+        (tmp_path / "folder" / name).write_text("{}\n")
+    arms = ["--arms", f"mine=--arm m --learning-rate auto:{tmp_path / 'folder'}"]
+    run(*script, *arms, "--seeds", "1")
+    (tmp_path / changed).write_text((tmp_path / changed).read_text() + "\n")
+    option = "--script" if changed == "script.py" else "A-v0 mine --learning-rate"
+    with pytest.raises(UserError, match=f"the file of {option} is another now"):
+        compare.main([*script, *arms, "--seeds", "1-2"])
+
+
+def test_a_path_is_the_users_own_script_whatever_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("td3_camel.py").write_text("")
+    assert find_script("./td3_camel.py") == tmp_path / "td3_camel.py"
+    assert find_script("td3_camel.py") == ROOT / "cleanrl_scripts" / "td3_camel.py"
 
 
 def test_curves_that_begin_after_the_runs_end_are_refused_before_training(script, tmp_path):

@@ -750,6 +750,36 @@ def test_resume_refuses_other_arguments(train, td3_camel):
         td3_camel.main(["--resume", str(run_dir), "--gamma", "0.5"])
 
 
+def test_what_an_edit_adds_to_values_and_learner_survives_the_end_and_a_resume(train, td3_camel, monkeypatch):
+    """Numbers of NumPy among the values of an evaluation; another network with its optimizer."""
+
+    class Edited(td3_camel.TD3):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            self.model = nn.Linear(1, 1)
+            self.model_optimizer = torch.optim.AdamW(self.model.parameters(), lr=0.1)
+
+        def update(self, global_step):
+            super().update(global_step)
+            self.model_optimizer.zero_grad()
+            self.model(torch.ones(1)).square().sum().backward()
+            self.model_optimizer.step()
+            learners[:] = [self]
+
+    learners = []
+    monkeypatch.setattr(td3_camel, "TD3", Edited)
+    monkeypatch.setattr(td3_camel, "evaluate", lambda *arguments: np.float32(3.5))
+    run_dir = train("--env-id", "llmwrappers-tests/OneStep-v0", "--prior", "none", "--total-timesteps", "300")
+    assert json.loads((run_dir / "summary.json").read_text())["eval/episodic_return"] == 3.5
+    weight = learners[0].model.weight.detach().clone()
+    td3_camel.main(["--resume", str(run_dir)])  # to the end, where it is already
+    learner = Edited(learners[0].args, 2, 1, np.random.default_rng(1), torch.device("cpu"))
+    assert not torch.equal(learner.model.weight, weight)
+    checkpoint = torch.load(run_dir / "checkpoint.pt", weights_only=True)
+    learner.load_state_dict(checkpoint["td3"], run_dir / "replay.bin")
+    assert torch.equal(learner.model.weight, weight)
+
+
 @pytest.mark.parametrize(
     ("file", "damage", "message"),
     [

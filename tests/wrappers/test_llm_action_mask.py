@@ -992,6 +992,11 @@ class TestDiscrete:
         masked = LLMActionMask(Legal(three), lambda obs: prior)
         for info in (masked.reset(seed=0)[1], masked.step(2)[4]):
             assert info["action_mask"].tolist() == published
+        narrower = gym.wrappers.TransformObservation(Legal(three), lambda obs: obs, three.observation_space)
+        narrower.reset = lambda **_: (np.zeros(4, np.float32), {"action_mask": [1, 1, 0]})
+        assert LLMActionMask(narrower, lambda obs: {1, 2}).reset()[1]["action_mask"].tolist() == [0, 1, 0]
+        three.action_masks = np.array([1, 1, 1])  # what cannot be called is something else
+        LLMActionMask(three, lambda obs: prior).reset()
         assert masked.action_masks().tolist() == [bool(allowed) for allowed in published]
 
     @pytest.mark.parametrize("legal", [[0, 2], [0.5, 1, 1], [[0, 1, 1]], [0, 1, 2], 1, None, ["a", "b", "c"]])

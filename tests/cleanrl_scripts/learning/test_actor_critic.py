@@ -26,6 +26,14 @@ def test_observations_are_normalised_as_gymnasium_does():
         np.testing.assert_allclose(agent.normalized(observation, update=True), expected, rtol=1e-4, atol=1e-5)
 
 
+def test_the_same_sizes_with_another_activation_are_another_network():
+    agent, other = (new_agent(Box(-9, 9, (3,)), Discrete(2), seed) for seed in range(2))
+    other.load_state_dict(agent.state_dict())
+    other.actor[1] = torch.nn.ReLU()
+    with pytest.raises(ValueError, match=r"its network is [\s\S]*Tanh[\s\S]*; here it is [\s\S]*ReLU"):
+        other.load_state_dict(agent.state_dict())
+
+
 def test_a_frozen_normaliser_learns_nothing_more():
     agent = new_agent(Box(-9, 9, (3,)), Discrete(2))
     agent.is_frozen = True

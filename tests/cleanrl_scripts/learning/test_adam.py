@@ -17,6 +17,7 @@ from cleanrl_scripts.learning.actor_critic import ActorCritic
 from cleanrl_scripts.learning.adam import Adam
 from cleanrl_scripts.learning.compilation import compiled
 from cleanrl_scripts.learning.networks import mlp
+from llmwrappers.errors import UserError
 
 CPU = torch.device("cpu")
 
@@ -112,6 +113,14 @@ def test_the_compiled_update_is_the_same():
 
 
 class TestWhenItIsCompiled:
+    def test_what_torch_cannot_compile_is_said_with_the_way_out(self):
+        def branches(x):
+            return x + 1 if x.sum() > 0 else x
+
+        update, _ = compiled(branches, ppo_camel.Args(compile="on"), CPU)
+        with pytest.raises(UserError, match=r"torch cannot compile the update \(.*\)\. Give --compile off, also to --resume"):
+            update(torch.ones(3))
+
     @pytest.mark.parametrize(
         ("wanted", "steps", "is_compiled"), [("off", 10**6, 0), ("auto", 299_999, 0), ("auto", 300_000, 1)]
     )
