@@ -66,8 +66,8 @@ def keep_total(args: RunArgs, run_dir: Path) -> None:
     """Writes what a resumed run does otherwise (steps, compile) into its args.json, with what it was and the command."""
     description = json.loads((run_dir / "args.json").read_text())
     steps = {name: getattr(args, name) for name in ("total_timesteps", "pretrain_timesteps", "compile") if hasattr(args, name)}
-    before = {name: description["args"].get(name) for name in steps}
-    if steps != before:
+    before = {name: description["args"].get(name) for name, now in steps.items() if description["args"].get(name) != now}
+    if before:
         description.setdefault("resumed", []).append({"args_before": before, "command": sys.argv})
         description["args"] |= steps
         write_description(run_dir, description)

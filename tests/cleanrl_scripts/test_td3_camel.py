@@ -772,7 +772,9 @@ def test_what_an_edit_adds_to_values_and_learner_survives_the_end_and_a_resume(t
     run_dir = train("--env-id", "llmwrappers-tests/OneStep-v0", "--prior", "none", "--total-timesteps", "300")
     assert json.loads((run_dir / "summary.json").read_text())["eval/episodic_return"] == 3.5
     weight = learners[0].model.weight.detach().clone()
-    td3_camel.main(["--resume", str(run_dir)])  # to the end, where it is already
+    td3_camel.main(["--resume", str(run_dir), "--compile", "off"])  # to the end, where it is already
+    description = json.loads((run_dir / "args.json").read_text())
+    assert (description["args"]["compile"], description["resumed"][0]["args_before"]) == ("off", {"compile": "auto"})
     learner = Edited(learners[0].args, 2, 1, np.random.default_rng(1), torch.device("cpu"))
     assert not torch.equal(learner.model.weight, weight)
     checkpoint = torch.load(run_dir / "checkpoint.pt", weights_only=True)
