@@ -48,7 +48,7 @@ def run_folder(args: RunArgs, arm: str, env: gym.Env, sha256: dict[str, str]) ->
     threading.excepthook = lambda hook: None if isinstance(hook.exc_value, OSError) else threading.__excepthook__(hook)
     try:
         if args.resume:
-            keep_total(args, run_dir)
+            keep_changes(args, run_dir)
         yield run_dir
     except OSError as error:
         raise UserError(
@@ -62,7 +62,7 @@ def write_description(run_dir: Path, description: dict) -> None:
     write_atomically(run_dir / "args.json", json.dumps(description, indent=2, default=str))
 
 
-def keep_total(args: RunArgs, run_dir: Path) -> None:
+def keep_changes(args: RunArgs, run_dir: Path) -> None:
     """Writes what a resumed run does otherwise (steps, compile) into its args.json, with what it was and the command."""
     description = json.loads((run_dir / "args.json").read_text())
     steps = {name: getattr(args, name) for name in ("total_timesteps", "pretrain_timesteps", "compile") if hasattr(args, name)}

@@ -4,6 +4,7 @@ import contextlib
 import importlib.metadata
 import itertools
 import json
+import os
 import platform
 import re
 import shlex
@@ -86,8 +87,8 @@ def added(before: dict, now: dict, output: Path) -> dict:
         given, had = (shlex.join(description["arms"][arm]) for description in (now, before))
         if given != had:
             raise UserError(f"--arms {arm}={given}: the comparison in {output} has {had}; give the arm another name")
-    files = before.get("files", {}), now.get("files", {})
-    if other := [name for name, sha256 in files[1].items() if files[0].get(name, sha256) != sha256]:
+    had, has = (description.get("files", {}) for description in (before, now))
+    if other := [name for name in had.keys() & has.keys() if had[name] != has[name]]:
         raise UserError(
             f"the file of {other[0]} is another now than in {output}; give the arm another name, or another --output"
         )
@@ -105,21 +106,22 @@ def added(before: dict, now: dict, output: Path) -> dict:
     }
     for name in ("from_csv", "from_wandb"):
         merged[name] = list(dict.fromkeys([*before.get(name, ()), *now[name]]))
-    merged |= {"files": files[0] | files[1]} if any(files) else {}
+    merged |= {"files": had | has} if had or has else {}
     return before | now | merged | {"versions": before["versions"]}
 
 
 def files_of(runs: list[Run]) -> dict[str, str]:
     """The hashes of the user's script, and of the files that arms name, as in "Hopper-v4 mine --prior" -> SHA-256."""
     hashes = {}
-    for run in runs:
+    for run in {(run.env_id, run.arm): run for run in runs}.values():  # all seeds read the same files
         if run.script.parent != REPOSITORY / "cleanrl_scripts":
             hashes["--script"] = sha256(run.script)
         for flag, value in by_name(run.flags).items():
-            path = Path(re.sub(r"^(trusted|auto|expert):", "", value))
-            files = (
-                [path] if path.is_file() else sorted(file for name in OF_A_FOLDER for file in path.glob(name)) if value else []
-            )
+            path, files = Path(re.sub(r"^(trusted|auto|expert):", "", value)), []
+            if os.path.isfile(path):  # unlike Path's, False for a value that is too long for a path
+                files = [path]
+            elif value and os.path.isdir(path):
+                files = sorted(file for name in OF_A_FOLDER for file in path.glob(name))
             if files:
                 hashes[f"{run.env_id} {run.arm} {flag}"] = " ".join(map(sha256, files))
     return hashes

@@ -397,6 +397,7 @@ def test_an_arm_whose_file_has_changed_is_refused(script, tmp_path):
         compare.main([*script, *arms, "--seeds", "1-3"])
     assert (tmp_path / "out" / "comparison.json").read_bytes() == before
     run(*script, arms[0], arms[2], arms[1].replace("mine", "new"), "--seeds", "1-3")
+    run(*script, "--arms", f"long=--arm o --learning-rate {'{' * 5000}", "--seeds", "1")  # longer than a path can be
 
 
 @pytest.mark.parametrize("changed", ["script.py", "folder/policy-1.py", "folder/provenance.json"])
