@@ -48,7 +48,7 @@ from cleanrl_scripts.learning.networks import in_numpy, initialize_uniform, laye
 from cleanrl_scripts.learning.priors_of_arms import PRIOR_RANGES, PriorArgs, arm_name, check_prior, load_priors, prior_files
 from cleanrl_scripts.learning.replay import Replay
 from llmwrappers import EpsilonMaskSchedule, LLMActionMask
-from llmwrappers.action_masks.intervals import center_and_half_width
+from llmwrappers.action_masks.intervals import center_and_half_width, to_native
 from llmwrappers.errors import UserError
 from llmwrappers.faults import FaultCounts
 
@@ -395,7 +395,11 @@ def train(args: Args, env: gym.Env, eval_env: gym.Env, space: Box, run_dir: Path
         if args.save_model:
             networks = {"actor": td3.actor.cpu().state_dict(), "critics": td3.critics.cpu().state_dict()}
             save_torch(run_dir / "model.pt", {"env_id": args.env_id, **networks})
-            save_agent_file(run_dir, args, "tanh", layers_of(td3.actor), space, {})
+            save_agent_file(
+                run_dir, args, "tanh", layers_of(td3.actor), space, {},
+                act=lambda obs: to_native(td3.act(obs).reshape(space.shape), space.low, space.high),
+                observations=td3.replay.rows[: td3.replay.added][:10, td3.replay.fields[0]],
+            )  # fmt: skip
         logger.write_summary(global_step, evaluated)
 
 

@@ -162,7 +162,7 @@ def load_agent(path: str | Path) -> Agent:
         path: the run folder, or its ``agent.npz``
 
     Raises:
-        FileNotFoundError: no such file: the run has not finished, was made with ``--no-save-model``, or has a layer of its own
+        FileNotFoundError: no such file: the run has not finished, was made with ``--no-save-model``, or its agent was edited
         ValueError: a file that is no agent
 
     Example:
@@ -179,8 +179,8 @@ def load_agent(path: str | Path) -> Agent:
     path = path / AGENT_FILE if path.is_dir() else path
     if not path.is_file():
         raise FileNotFoundError(
-            f"no agent at {path}: a finished run leaves {AGENT_FILE} in its folder, unless it had --no-save-model or a layer "
-            "without a form in NumPy (llmwrappers/agent.py)"
+            f"no agent at {path}: a finished run leaves {AGENT_FILE} in its folder, unless it had --no-save-model, a layer "
+            "without a form in NumPy (llmwrappers/agent.py), or an agent that was edited to act otherwise"
         )
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:  # NumPy leaves a broken one open

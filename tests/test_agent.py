@@ -13,7 +13,10 @@ from conftest import ROOT, load_script
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
 from torch import nn
 
+from cleanrl_scripts.common.arguments import RunArgs
 from cleanrl_scripts.common.evaluation import EVALUATION_STREAM, evaluate
+from cleanrl_scripts.common.run_folder import save_agent_file
+from cleanrl_scripts.learning.actor_critic import ActorCritic
 from cleanrl_scripts.learning.networks import in_numpy, layers_of
 from llmwrappers import LLMActionMask, load_agent
 from llmwrappers.agent import save_agent
@@ -104,6 +107,35 @@ def test_a_layer_without_a_form_in_numpy_leaves_no_file(tmp_path, monkeypatch, c
     assert "note: no agent.npz" in capsys.readouterr().out
     with pytest.raises(FileNotFoundError, match=r"no agent at .*agent.npz: .* a layer without a form in NumPy"):
         load_agent(run_dir)
+
+
+@pytest.mark.parametrize("script", ["ppo_camel.py", "td3_camel.py"])
+def test_an_edited_agent_that_the_file_does_not_know_leaves_none(script, tmp_path, monkeypatch, capsys):
+    """Such as observations clipped elsewhere, or other outputs; before, load_agent acted otherwise without a word."""
+    module = load_script(ROOT / "cleanrl_scripts" / script)
+    arguments = f"--env-id Pendulum-v1 --prior none {SHORT} --runs-dir {tmp_path}"
+    if script == "td3_camel.py":
+        act = module.TD3.act
+        monkeypatch.setattr(module.TD3, "act", lambda self, observation: -act(self, observation))
+        arguments += " --total-timesteps 300 --learning-starts 100 --compile off"
+    else:
+        clipped = lambda self, observation, update=False: np.clip(observation.ravel(), -0.5, 0.5).astype(np.float32)  # noqa: E731
+        monkeypatch.setattr(ActorCritic, "normalized", clipped)
+        arguments += f" --total-timesteps 256 {PPO}"
+    module.main(arguments.split())
+    (run_dir,) = tmp_path.glob("*")
+    assert "note: no agent.npz, because load_agent would act otherwise than your edited agent" in capsys.readouterr().out
+    assert not (run_dir / "agent.npz").exists()
+    assert (run_dir / "model.pt" if script == "td3_camel.py" else run_dir / "agent.pt").exists()
+
+
+def test_a_network_with_more_outputs_than_actions_leaves_no_file(tmp_path, capsys):
+    """Such as one with a deviation that depends on the state."""
+    args, space = RunArgs(env_id="Pendulum-v1", exp_name="edited"), gym.make("Pendulum-v1").action_space
+    layers, observations = layers_of(nn.Linear(3, 2)), np.zeros((10, 3), np.float32)
+    save_agent_file(tmp_path, args, "tanh", layers, space, {}, lambda observation: np.zeros(1), observations)
+    assert "no agent.npz" in capsys.readouterr().out
+    assert not any(tmp_path.iterdir())
 
 
 class Odd(nn.Module):

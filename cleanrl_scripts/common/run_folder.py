@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ import torch
 
 from cleanrl_scripts.common.arguments import RunArgs
 from llmwrappers.__main__ import program
-from llmwrappers.agent import Layer, save_agent
+from llmwrappers.agent import AGENT_FILE, Agent, Layer, load_agent, save_agent
 from llmwrappers.errors import UserError
 from llmwrappers.files import folder_name, write_atomically
 
@@ -106,14 +106,40 @@ def save_torch(path: Path, state: dict) -> None:
 
 
 def save_agent_file(
-    run_dir: Path, args: RunArgs, head: str, layers: list[Layer] | None, space: gym.Space, arrays: dict[str, np.ndarray]
+    run_dir: Path,
+    args: RunArgs,
+    head: str,
+    layers: list[Layer] | None,
+    space: gym.Space,
+    arrays: dict[str, np.ndarray],
+    act: Callable[[np.ndarray], Any],
+    observations: Iterable[np.ndarray],
 ) -> None:
-    """Writes agent.npz, which needs no torch (see ``llmwrappers.load_agent``), if NumPy has all of its layers."""
-    if layers is None:
-        print(f"note: no agent.npz, because load_agent does not support one of your layers; {run_dir} has torch's file")
-        return
+    """Writes agent.npz, which needs no torch (see ``llmwrappers.load_agent``), if it acts as the script's own agent does.
+
+    Args:
+        act: the native action of the script's agent at one observation; an edited agent may act otherwise than its layers
+        observations: where the two are compared
+    """
     facts = {"env_id": args.env_id, "env_kwargs": args.env_kwargs, "script": args.exp_name, "head": head}
-    save_agent(run_dir, facts, layers, space, arrays)
+    if layers is None:
+        why = "load_agent does not support one of your layers"
+    else:
+        save_agent(run_dir, facts, layers, space, arrays)
+        if _acts_as(load_agent(run_dir), act, observations):
+            return
+        (run_dir / AGENT_FILE).unlink()
+        why = "load_agent would act otherwise than your edited agent"
+    print(f"note: no {AGENT_FILE}, because {why}; {run_dir} has torch's file")
+
+
+def _acts_as(agent: Agent, act: Callable[[np.ndarray], Any], observations: Iterable[np.ndarray]) -> bool:
+    """Whether both act alike, up to the rounding of float32."""
+    try:
+        pairs = np.array([(agent(observation), act(observation)) for observation in observations], np.float64)
+    except ValueError:  # the layers have outputs of another shape than the actions
+        return False
+    return np.allclose(pairs[:, 0], pairs[:, 1], rtol=1e-3, atol=1e-3 * np.abs(pairs).max())
 
 
 def serialize(state: dict) -> memoryview:

@@ -116,12 +116,21 @@ class ActorCritic:
     def save(self, run_dir: Path, args: RunArgs, global_step: int) -> None:
         """Writes agent.pt, for the scripts, and agent.npz, for ``llmwrappers.load_agent``."""
         save_torch(run_dir / "agent.pt", {"env_id": args.env_id, "global_step": global_step, "agent": self.state_dict()})
-        layers = layers_of(copy.deepcopy(self.network.body).cpu() if isinstance(self.network, ConvNet) else self.actor)
-        arrays = {"mean": self.observations.mean, "inverse_std": self.observations.inverse_std}
-        if self.images and layers:
-            kind, (weight, bias), options = layers[-1]
-            layers[-1], arrays = (kind, (weight[:-1], bias[:-1]), options), {"image": np.array(True)}  # without the value
-        save_agent_file(run_dir, args, "gaussian" if self.policy.shape else "categorical", layers, self.policy.space, arrays)
+        rng, shape = np.random.default_rng(0), (10, *self.observation_shape)
+        if isinstance(self.network, ConvNet):
+            layers = layers_of(copy.deepcopy(self.network.body).cpu())
+            if layers:  # without the value
+                kind, (weight, bias), options = layers[-1]
+                layers[-1] = (kind, (weight[:-1], bias[:-1]), options)
+            arrays, observations = {"image": np.array(True)}, rng.integers(256, size=shape, dtype=np.uint8)
+        else:
+            layers, (mean, inverse_std) = layers_of(self.actor), (self.observations.mean, self.observations.inverse_std)
+            arrays, observations = (
+                {"mean": mean, "inverse_std": inverse_std},
+                mean + 4.0 * rng.standard_normal(shape) / inverse_std,
+            )
+        head = "gaussian" if self.policy.shape else "categorical"
+        save_agent_file(run_dir, args, head, layers, self.policy.space, arrays, self.act, observations)
 
     def state_dict(self) -> dict:
         return {
