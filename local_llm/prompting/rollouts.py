@@ -39,6 +39,7 @@ class Rollouts:
         ranges: where the observations of each Box in the observation space were, by the keys that lead to it
         is_repeatable: whether the same seed and actions gave the same episode; what differs from time to time would make
             another prompt each time, and is not stated
+        digest: of all observations and rewards; it changes with what the environment does
     """
 
     lengths: list[int] = field(default_factory=list)
@@ -46,6 +47,7 @@ class Rollouts:
     constants: dict[str, str] = field(default_factory=dict)
     ranges: dict[tuple, Range] = field(default_factory=dict)
     is_repeatable: bool = True
+    digest: int = 0
 
     def end_at(self, steps: int | None) -> bool:
         """Tells whether the environment ended an episode after just so many steps."""
@@ -92,6 +94,7 @@ def roll_out(env: gym.Env) -> Rollouts | None:
             continue
         rollouts.lengths.append(len(episode.states) - 1)
         rollouts.ended.append(episode.has_ended)
+        rollouts.digest = zlib.crc32(str(episode.digest).encode(), rollouts.digest)
         for path, (low, high) in episode.ranges.items():
             before = rollouts.ranges.get(path, Range(low, high))
             rollouts.ranges[path] = Range(np.fmin(before.low, low), np.fmax(before.high, high), rollouts.is_repeatable)
@@ -102,6 +105,18 @@ def roll_out(env: gym.Env) -> Rollouts | None:
     changing = _assigned_outside_init(type(env.unwrapped))
     rollouts.constants = {name: words for name, words in (candidates or {}).items() if name not in changing}
     return rollouts
+
+
+def fingerprint(env: gym.Env) -> int:
+    """Returns a number that changes with what the environment does; 0 where the same seed does not give the same episode.
+
+    Example:
+        >>> earth, moon = (gym.make("Pendulum-v1", g=g) for g in (9.8, 1.62))
+        >>> fingerprint(earth) == fingerprint(earth), fingerprint(earth) == fingerprint(moon)
+        (True, False)
+    """
+    rollouts = roll_out(env)
+    return rollouts.digest if rollouts and rollouts.is_repeatable else 0
 
 
 def _policies(space: gym.Space) -> Iterator[Callable[[], Any]]:
@@ -128,7 +143,8 @@ class _Episode:
             observation, _ = env.reset(seed=seed)
             self._take(env, observation)
             while not self.has_ended and len(self.states) <= MOST_STEPS:
-                observation, _, terminated, truncated, _ = env.step(policy())
+                observation, reward, terminated, truncated, _ = env.step(policy())
+                self.digest = zlib.crc32(repr(reward).encode(), self.digest)
                 self.has_ended = bool(terminated or truncated)
                 self._take(env, observation)
 

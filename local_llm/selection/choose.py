@@ -19,6 +19,7 @@ from cleanrl_scripts.comparison.training import train
 from llmwrappers.making import make
 from llmwrappers.priors.chance import exceeds_by_welch
 from llmwrappers.priors.measurement import HEADER, RULE, Measurement, choose, doing_nothing, measure, random_actions, row
+from local_llm.prompting.rollouts import fingerprint
 from local_llm.prompting.wording import number_text
 from local_llm.selection import training
 from local_llm.selection.candidate import Candidate
@@ -114,8 +115,8 @@ def choose_candidate(
 ) -> Choice:
     """Chooses the candidate that helps most, or none of them, by the rule in ``RULES[select]``.
 
-    A training run that has finished in ``run_dir`` with the same settings and code is not repeated; an interrupted one is
-    resumed.
+    A training run that has finished in ``run_dir`` with the same environment, settings and code is not repeated; an interrupted
+    one is resumed.
 
     Args:
         env_id: the environment; for "return" one that ``ppo_camel.py`` can train
@@ -171,7 +172,8 @@ def choose_candidate(
             _choose_by_episodes(choice, usable)
         elif usable:
             paths = {candidate.number: candidate.path for candidate in candidates}
-            _choose_by_training(choice, usable, paths, budget_steps, time_limit, run_dir, jobs, execute, log)
+            run = functools.partial(training.train, env_id, choice.env_kwargs, fingerprint(env))
+            _choose_by_training(choice, usable, paths, budget_steps, time_limit, run_dir, jobs, run, execute, log)
         if not choice.verdict:
             choice.verdict = _none_usable(choice)
         choice.outcomes = dict(sorted(choice.outcomes.items()))
@@ -245,6 +247,7 @@ def _choose_by_training(
     time_limit: int | None,
     run_dir: Path,
     jobs: int | None,
+    run: Callable[..., tuple[list[Trained], dict[int, Outcome]]],
     execute: Callable[..., dict[Run, str]],
     log: Callable[[str], object],
 ) -> None:
@@ -275,7 +278,7 @@ def _choose_by_training(
         seed = seeds.stop
         files: dict[int | None, Path | None] = {None: None, **{number: paths[number] for number in arms}}
         run_all = functools.partial(execute, output=run_dir, jobs=jobs, log=log, later=sum(runs[rung + 1 :]))
-        final, out = training.train(choice.env_id, choice.env_kwargs, choice.settings, files, seeds, run_dir, run_all)
+        final, out = run(choice.settings, files, seeds, run_dir, run_all)
         choice.runs += final
         choice.outcomes |= out
         arms = [number for number in arms if number not in out]

@@ -145,6 +145,7 @@ def training_settings(steps: int, time_limit: int | None) -> dict[str, float]:
 def train(
     env_id: str,
     env_kwargs: dict[str, Any],
+    fingerprint: int,
     settings: dict[str, float],
     arms: dict[int | None, Path | None],
     seeds: range,
@@ -153,10 +154,11 @@ def train(
 ) -> tuple[list[Trained], dict[int, Outcome]]:
     """Trains every arm with every seed; returns the runs that count, and why a candidate is out.
 
-    A run that has finished in ``run_dir`` with the same settings and code is not repeated; an interrupted one is resumed. A
-    run whose audition refused its prior is PPO alone, and does not count.
+    A run that has finished in ``run_dir`` with the same environment, settings and code is not repeated; an interrupted one is
+    resumed. A run whose audition refused its prior is PPO alone, and does not count.
 
     Args:
+        fingerprint: of the environment: its own code may change
         arms: the file of each candidate; None has no prior and no file
         execute: trains the runs that are not finished; returns the failed ones, each with the reason
 
@@ -171,9 +173,9 @@ def train(
     begun: dict[tuple[int | None, int], Run] = {}
     for seed in seeds:
         for number, path in arms.items():
-            # A run with other settings or other code goes into another folder.
-            code = path.read_text("utf-8") if path else ""
-            key = hashlib.sha256(json.dumps([__version__, training_code, env_id, words, code]).encode()).hexdigest()
+            # A run of a changed environment, with other settings or other code goes into another folder.
+            facts = [__version__, training_code, env_id, fingerprint, words, path.read_text("utf-8") if path else ""]
+            key = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
             arm = "none" if number is None else f"candidate-{number}"
             folder = run_dir.resolve() / f"{arm}-seed-{seed}-{key[:8]}"
             flags = ("--env-id", env_id, "--prior", str(path.resolve()) if path else "none", *words, "--seed", str(seed))

@@ -11,6 +11,8 @@ from cleanrl_scripts.comparison.training import train
 from llmwrappers import Trajectories, __version__
 from llmwrappers.errors import UserError
 from llmwrappers.files import sha256
+from llmwrappers.making import make
+from local_llm.prompting.rollouts import fingerprint
 from local_llm.prompting.wording import number_text
 
 SCRIPT = Path(__file__).parents[2] / "cleanrl_scripts" / "ppo_ultra.py"
@@ -51,7 +53,8 @@ def try_by_training(
 ) -> Trial:
     """Trains an agent with the table's actions, half of them withheld, and returns the result.
 
-    A trial that has finished beside the table with the same files is not repeated; an interrupted one is resumed.
+    A trial that has finished beside the table with the same environment and files is not repeated; an interrupted one is
+    resumed.
 
     Args:
         table: a table's file; the trial goes into a folder beside it
@@ -71,7 +74,9 @@ def try_by_training(
     options += ["--control-probability", "0.5", "--seed", str(seed), "--no-cuda"]
     options += ["--total-timesteps", str(timesteps), "--eval-every", str(timesteps), "--trajectory-episodes", str(episodes)]
     options += ["--env-kwargs", json.dumps(env_kwargs)] if env_kwargs else []
-    key = hashlib.sha256(json.dumps([__version__, options, sha256(agent), sha256(table)]).encode()).hexdigest()
+    with make(env_id, **(env_kwargs or {})) as env:
+        facts = [__version__, options, fingerprint(env), sha256(agent), sha256(table)]
+    key = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
     folder = table.resolve().with_name(f"trial-{key[:8]}")
     files = ["--agent", str(agent.resolve()), "--critical-states", str(table.resolve())]
     run = Run(env_id, "a", seed, timesteps, folder, SCRIPT, (*options, *files))

@@ -9,7 +9,7 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, Tuple
 
 from local_llm.prompting.render import render_prompt
-from local_llm.prompting.rollouts import MOST_STEPS, roll_out
+from local_llm.prompting.rollouts import MOST_STEPS, fingerprint, roll_out
 
 NUMBER = iter(range(100))
 
@@ -302,3 +302,33 @@ def test_what_no_seed_repeats_is_stated_without_its_numbers():
     assert "lies in an unknown interval: the declared bounds, from 0 to 1, do not hold.\n" in facts
     assert "- An episode lasts until the environment ends it, after another number of steps each time.\n" in facts
     assert facts_of(Surprising) == facts
+
+
+# ------------------------------------------------------------------------------------------------------------ fingerprint
+
+
+def test_the_fingerprint_is_that_of_what_the_environment_does():
+    class Paying(Playing):
+        def step(self, action):
+            observation, _, *rest = super().step(action)
+            return observation, self.pay, *rest
+
+        pay = 1.0
+
+    class Watching(Playing):
+        def observe(self):
+            return np.array([0.5, 1.0])
+
+    first, again, paying, watching, longer = map(fingerprint, (Playing(), Playing(), Paying(), Watching(), Playing(21)))
+    assert first == again
+    assert len({first, paying, watching, longer}) == 4
+
+
+def test_an_environment_that_never_plays_alike_has_no_fingerprint():
+    unseeded = np.random.default_rng()
+
+    class Noisy(Playing):
+        def observe(self):
+            return unseeded.random(2)
+
+    assert fingerprint(Noisy()) == 0

@@ -52,6 +52,21 @@ def test_a_run_of_other_code_is_another_run(tmp_path, monkeypatch, changed):
     for code in ("pass\n", "pass\n", "other = 1\n"):
         (tmp_path / changed).write_text(code)
         with pytest.raises(TrainingFailed, match="that is all"):
-            train("Pendulum-v1", {}, {"total_timesteps": 2048}, {None: None}, range(1), tmp_path / "runs", no_training)
+            train("Pendulum-v1", {}, 1, {"total_timesteps": 2048}, {None: None}, range(1), tmp_path / "runs", no_training)
+    first, again, other = folders
+    assert first == again != other
+
+
+def test_a_run_of_a_changed_environment_is_another_run(tmp_path):
+    """The user mends the environment and gives the same command: old runs would decide about new policies."""
+    folders = []
+
+    def no_training(runs):
+        folders.append(runs[0].folder)
+        raise UserError("that is all")
+
+    for fingerprint in (1, 1, 2):
+        with pytest.raises(TrainingFailed, match="that is all"):
+            train("Pendulum-v1", {}, fingerprint, {"total_timesteps": 2048}, {None: None}, range(1), tmp_path, no_training)
     first, again, other = folders
     assert first == again != other
