@@ -2,7 +2,7 @@
 
 It is the docstring of the environment's class. Where that does not speak of both observations and actions, the source of the
 class and of its bases follows, without Gymnasium's own bases and without what renders; then that of the objects of its package
-which it holds.
+which it holds. Where only a base has a docstring, the source of the classes below it follows; of a wrapper without one, too.
 """
 
 import ast
@@ -22,6 +22,7 @@ from gymnasium import wrappers
 from gymnasium.envs.registration import load_env_creator, parse_env_id
 from gymnasium.utils import RecordConstructorArgs
 
+from local_llm.prompting.environment_facts import of_dm_control
 from local_llm.prompting.wording import arguments_words
 
 # Sections of a docstring that are no help to a policy.
@@ -49,11 +50,8 @@ def documentation(env: gym.Env, left_out: list[str], with_source: bool = True) -
         >>> print(documentation(gym.make("CartPole-v1"), [])[:14])
         ## Description
     """
-    adapted: Any = getattr(env.unwrapped, "_env", None)
-    if task := getattr(adapted, "task", None):  # dm_control's: the adapter's class speaks of itself
-        text = _task_words(task, adapted.physics)
-    else:
-        text = _words(env, left_out, with_source)
+    adapted = of_dm_control(env)  # the adapter's class speaks of itself
+    text = _words(env, left_out, with_source) if adapted is None else _task_words(adapted.task, adapted.physics)
     return text + _wrappers(env)
 
 
@@ -62,8 +60,9 @@ def _words(env: gym.Env, left_out: list[str], with_source: bool) -> str:
     name = env.spec.id if env.spec else type(env.unwrapped).__name__
     docstrings = [_docstring(type(layer), name if layer is env.unwrapped else None) for layer in layers]
     text = "\n\n".join(_without_sections(docstring, left_out) for docstring in docstrings if docstring)
-    speaks = all(re.search(rf"\b{word}", text, re.IGNORECASE) for word in ("obs", "action"))
-    source = "" if speaks or not with_source else _source_of(layers, text)
+    speaks = all(re.search(word, text, re.IGNORECASE) for word in (r"\bobs(erv|\b|_)", r"\baction"))
+    changing = [kind for layer in layers for kind in _changing(layer)]
+    source = "" if not with_source else _listing(changing, text) if speaks else _source_of(layers, text)
     if with_source and not (text or source):
         warnings.warn(
             f"{name} has neither documentation nor source that can be read, so the prompt says no more than its spaces; "
@@ -71,7 +70,8 @@ def _words(env: gym.Env, left_out: list[str], with_source: bool) -> str:
             stacklevel=2,
         )
     text = text or "This environment has no documentation.\n"
-    return f"{text.rstrip()}\n\nIts source:\n\n```python\n{source}\n```\n" if source else text
+    heading = "Its source, which may change what is said above" if speaks else "Its source"
+    return f"{text.rstrip()}\n\n{heading}:\n\n```python\n{source}\n```\n" if source else text
 
 
 def _adapted(own: Any) -> Iterator[Any]:
@@ -103,6 +103,13 @@ def _docstring(kind: type, env_id: str | None) -> str | None:
     newest = _newest_docstring(env_id) if env_id else None
     modules = (sys.modules[base.__module__].__doc__ for base in bases if base.__module__ in sys.modules)
     return next(filter(None, (kind.__doc__, newest, *(base.__doc__ for base in bases), *modules)), None)
+
+
+def _changing(own: Any) -> list[type]:
+    """The classes without a docstring below the base whose docstring speaks for them, if they define anything of their own."""
+    kinds = _classes(type(own))
+    documented = next((i for i, kind in enumerate(kinds) if kind.__doc__ or kind.__module__.startswith("gymnasium.")), 0)
+    return [kind for kind in kinds[:documented] if any(n == "__init__" or n[:2] != "__" for n in vars(kind))]
 
 
 def _without_sections(text: str, left_out: list[str]) -> str:
@@ -204,8 +211,12 @@ def _wrappers(env: gym.Env) -> str:
         kept = layer._saved_kwargs if isinstance(layer, RecordConstructorArgs) else vars(layer)
         names = [name for name in inspect.signature(kind.__init__).parameters if name not in ("self", "env") and name in kept]
         arguments = arguments_words({name: kept[name] for name in names}) or ""
-        text = "" if kind.__module__.startswith("gymnasium.") else f"\n\n{inspect.cleandoc(kind.__doc__ or '')}"
-        parts.append(f"\n## Wrapper {kind.__name__}({arguments}){text.rstrip()}\n")
+        told = [inspect.cleandoc(kind.__doc__ or "")] if not kind.__module__.startswith("gymnasium.") else []
+        unread = [kept[name] for name in names if inspect.isfunction(kept[name])] + [kind] * (told == [""])
+        for source in unread:
+            with contextlib.suppress(OSError, TypeError):
+                told.append(f"```python\n{textwrap.dedent(inspect.getsource(source)).rstrip()}\n```")
+        parts.append("\n\n".join([f"\n## Wrapper {kind.__name__}({arguments})", *filter(None, told)]) + "\n")
     if not parts:
         return ""
     return f"\nThe environment is wrapped; what follows changes what is said above.\n{''.join(reversed(parts))}"

@@ -34,10 +34,15 @@ def control_step(env: gym.Env) -> float | None:
     time_step = getattr(getattr(getattr(simulator, "model", None), "opt", None), "timestep", None)
     known = [1 / frames_a_second] if frames_a_second else []
     known += [time_step * frames] if time_step and frames else []
-    of_dm_control: Any = getattr(getattr(simulator, "_env", None), "control_timestep", None)
-    if of_dm_control is not None:
-        return float(of_dm_control())
+    if (adapted := of_dm_control(env)) is not None:
+        return float(adapted.control_timestep())
     return dt if isinstance(dt, float) and any(math.isclose(dt, step, rel_tol=0.02) for step in known) else None
+
+
+def of_dm_control(env: gym.Env) -> Any:
+    """Returns dm_control's environment that this one makes Gymnasium's; None of any other."""
+    held = getattr(env.unwrapped, "_env", None)
+    return held if type(held).__module__.startswith("dm_control.") else None
 
 
 def step_limit(env: gym.Env) -> int | None:
@@ -83,7 +88,8 @@ def action_names(env: gym.Env) -> str | None:
     elif isinstance(of_highway := getattr(getattr(own, "action_type", None), "actions", None), dict):
         names = of_highway
     elif isinstance(of_minigrid := getattr(getattr(own, "actions", None), "__members__", None), Mapping):
-        names = {int(value): name for name, value in of_minigrid.items()}
+        values = {name: getattr(value, "value", value) for name, value in of_minigrid.items()}
+        names = {value: name for name, value in values.items() if isinstance(value, int)}
     elif dataclasses.is_dataclass(of_tetris := getattr(own, "actions", None)):
         names = {value: name for name, value in vars(of_tetris).items() if isinstance(value, int)}
     if names is None or set(names) != set(range(int(space.start), int(space.start + space.n))):
@@ -124,21 +130,22 @@ def model_xml(env: gym.Env, shown: dict[str, str] | None) -> str | None:
 
     With ``shown`` it is the file as it is, or what ``shown`` has for a file of its name.
     """
-    text = _model_text(env.unwrapped, shown or {})
+    text = _model_text(env, shown or {})
     if text and shown is None:
         text = bare_model(text)
     return text if text and len(text) <= LONGEST_MODEL else None
 
 
-def _model_text(own: Any, shown: dict[str, str]) -> str | None:
+def _model_text(env: gym.Env, shown: dict[str, str]) -> str | None:
+    own: Any = env.unwrapped
     text, path = None, getattr(own, "fullpath", None)
     if path:
         path = Path(path)
         text = path.with_name(shown.get(path.name, path.name)).read_text("utf-8")
         if "<include" not in text:
             return text
-    physics = getattr(getattr(own, "_env", None), "physics", None)  # dm_control's
-    model = getattr(own, "model", None) if physics is None else physics.model.ptr
+    adapted = of_dm_control(env)
+    model = getattr(own, "model", None) if adapted is None else adapted.physics.model.ptr
     if not type(model).__module__.startswith("mujoco"):
         return text
     import mujoco

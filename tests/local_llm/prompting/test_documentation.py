@@ -73,8 +73,61 @@ class Sided(OneStep):
         return Paid().line if action == Side.BUY.value else 0.0
 
 
+class Renamed(Explained):
+    pass
+
+
+class Stronger(Explained):
+    gain = 7.5
+
+
 def test_the_docstring_of_a_base_speaks_for_a_class_without_one():
-    assert documentation(Silent(), []) == "Observes two ones; the action 0.8 is rewarded best."
+    assert documentation(Renamed(), []) == "Observes two ones; the action 0.8 is rewarded best."
+
+
+@pytest.mark.parametrize(("kind", "change"), [(Silent, "        return GAIN * action"), (Stronger, "    gain = 7.5")])
+def test_source_tells_what_a_class_without_a_docstring_changes_of_its_base(kind, change):
+    """Else the model would read the base's signs and order, and not learn that they are others."""
+    text = documentation(kind(), [])
+    head, tail = text.split("\n\nIts source, which may change what is said above:\n\n```python\n")
+    assert head == "Observes two ones; the action 0.8 is rewarded best."
+    assert f"class {kind.__name__}(Explained):\n" in tail
+    assert change in tail
+    assert "class OneStep" not in tail
+    assert documentation(kind(), [], with_source=False) == head
+
+
+@pytest.mark.parametrize("env_id", ["Hopper-v4", "CartPole-v1", "InvertedPendulum-v5"])
+def test_gymnasiums_versions_are_documented_together(env_id):
+    assert "Its source" not in documentation(gym.make(env_id), [])
+
+
+class Swap(gym.ObservationWrapper):
+    def observation(self, observation):
+        return -observation[::-1]
+
+
+class Told(Swap):
+    """Swaps the observation."""
+
+
+def test_source_tells_what_a_wrapper_without_a_docstring_does():
+    env = Told(Swap(gym.wrappers.TransformReward(Explained(), lambda reward: -reward)))
+    text = documentation(env, []).split("what follows changes what is said above.\n")[1]
+    inner, swap, told = text.split("\n## Wrapper ")[1:]
+    assert inner.startswith("TransformReward()\n\n```python\n")
+    assert "lambda reward: -reward" in inner
+    assert swap == (
+        "Swap()\n\n```python\nclass Swap(gym.ObservationWrapper):\n    def observation(self, observation):\n"
+        "        return -observation[::-1]\n```\n"
+    )
+    assert told == "Told()\n\nSwaps the observation.\n"
+
+
+@pytest.mark.parametrize(("words", "speaks"), [("obstacles", False), ("Obs", True), ("observed", True), ("obs_dim", True)])
+def test_a_docstring_that_only_names_obstacles_does_not_describe_observations(monkeypatch, words, speaks):
+    monkeypatch.setattr(Explained, "__doc__", f"{words}; actions are forces")
+    assert ("Its source:" not in documentation(Explained(), [])) == speaks
 
 
 def test_gymnasiums_own_bases_do_not_speak():

@@ -1,5 +1,6 @@
 """Tests of local_llm.prompting.environment_facts: what is stated is true, and what is not sure is not stated."""
 
+import enum
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -69,6 +70,8 @@ def test_actions_have_the_names_that_the_environment_gives_them():
     assert action_names(Knowing(action_type=Knowing(actions={0: "LEFT"}))) is None  # not all of them
     assert action_names(Knowing(actions=Mapped(left=1, right=0))) == "0 right, 1 left"
     assert action_names(Knowing(actions=Mapped(left=1, right=2))) is None
+    assert action_names(Knowing(actions=enum.Enum("Actions", {"left": 0, "right": 1}))) == "0 left, 1 right"
+    assert action_names(Knowing(actions=enum.Enum("Actions", {"left": "l", "right": "r"}))) is None
     assert "- The actions are: 0 NOOP, 1 FIRE, 2 RIGHT, 3 LEFT.\n" in render_prompt("ALE/Breakout-v5")
 
 
@@ -96,7 +99,8 @@ _STAND_HEIGHT, _FLY_HEIGHT = 1.2, 9.9
 
 
 def test_a_task_of_dm_control_shows_what_it_observes_and_rewards():
-    adapted = SimpleNamespace(task=Task(), physics=Physics(), control_timestep=lambda: 0.025, _step_limit=1000.0)
+    of_dm_control = type("Environment", (SimpleNamespace,), {"__module__": "dm_control.rl.control"})
+    adapted = of_dm_control(task=Task(), physics=Physics(), control_timestep=lambda: 0.025, _step_limit=1000.0)
     gym.register("llmwrappers-tests/Adapted-v0", entry_point=lambda: Knowing(_env=adapted))
     prompt = render_prompt("llmwrappers-tests/Adapted-v0")
     assert "```python\n_STAND_HEIGHT = 1.2\n\nclass Task:" in prompt
@@ -105,6 +109,14 @@ def test_a_task_of_dm_control_shows_what_it_observes_and_rewards():
     assert "Its attribute _move_speed is 1." in prompt
     assert "_FLY_HEIGHT" not in prompt
     assert "- Control time step: 0.025 s. An episode lasts at most about 1000 steps.\n" in prompt
+
+
+@pytest.mark.parametrize("held", [{"task": "push"}, {"control_timestep": 0.05}, {"physics": "bullet", "task": "push"}], ids=str)
+def test_another_adapters_attributes_are_not_taken_for_those_of_dm_control(held):
+    env_id = "llmwrappers-tests/Simulating-v0"
+    gym.registry.pop(env_id, None)
+    gym.register(env_id, entry_point=lambda: Knowing(_env=SimpleNamespace(**held)))
+    assert "# Facts" in render_prompt(env_id)
 
 
 def test_a_grids_image_is_described_as_its_package_makes_it():
