@@ -4,11 +4,12 @@ import warnings
 from typing import Any
 
 import gymnasium as gym
+from gymnasium.utils import RecordConstructorArgs
 
 MAX_EPISODE_STEPS = 10_000
 
 
-class BoundedEpisodes(gym.Wrapper):
+class BoundedEpisodes(gym.Wrapper, RecordConstructorArgs):
     """Truncates an episode after 10 000 steps, and counts how often; for environments without their own time limit.
 
     ``gymnasium.wrappers.TimeLimit`` does the same, and also changes ``spec.max_episode_steps``: this bound is ours, no fact
@@ -27,7 +28,8 @@ class BoundedEpisodes(gym.Wrapper):
     """
 
     def __init__(self, env: gym.Env, max_episode_steps: int = MAX_EPISODE_STEPS):
-        super().__init__(env)
+        RecordConstructorArgs.__init__(self, max_episode_steps=max_episode_steps)  # for gym.make(env.spec)
+        gym.Wrapper.__init__(self, env)
         self.max_episode_steps, self.steps, self.cut_episodes = max_episode_steps, 0, 0
 
     def reset(self, **options: Any) -> tuple[Any, dict]:

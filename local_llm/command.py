@@ -22,6 +22,7 @@ from llmwrappers.files import sha256
 from llmwrappers.making import accept_older_versions, env_kwargs_of
 from local_llm.models.recorded import Recorded
 from local_llm.models.reply import Backend, Message, ModelError, Reply, Sampling, count_tokens
+from local_llm.replies.extract import policy_hashes
 from local_llm.replies.reply_text import StillThinking, for_the_user
 from local_llm.selection.training import TrainingFailed
 
@@ -31,7 +32,7 @@ API_KEY = "LLMWRAPPERS_API_KEY"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 # The files of a run that the next run in the same output folder deletes: all but its first prompt and training runs.
 MADE = ("prompt-*.txt", "reply-*.md", "policy-*.py", "table*.json", "critical*.py", "entries.json", "trajectories-2.npz")
-HASHED = ("policy-*.py", "table*.json", "critical*.py")  # by provenance.json
+HASHED = ("policy-*.py", "table*.json", "critical*.py")  # by provenance.json; the first are known from the replies, too
 MADE += ("provenance.json", "ledger.json")  # choice.json and report.html stay until there are new ones
 
 
@@ -245,7 +246,7 @@ def claim_output(
             raise UserError(f"--output {folder} is not empty, and not an output of this command; name another folder")
         if prompt is None:
             return
-        if holds_more and path.read_text("utf-8") != prompt:
+        if holds_more and path.read_bytes() != prompt.encode():
             raise UserError(f"--output {folder} holds the {outputs} of another prompt; name another folder, or delete it")
         if replies := sorted(folder.glob("reply-*.md")):
             known = Recorded(None, recorded).texts() if recorded is not None and recorded.is_dir() else set()
@@ -253,12 +254,12 @@ def claim_output(
             if lost:
                 where = "nothing is recorded" if recorded is None else f"{recorded} has no recording of it"
                 raise UserError(f"--output {folder} holds {lost[0]}, and {where}; name another folder")
-        if (provenance := folder / "provenance.json").exists():  # else a run was interrupted
-            written = provenance.read_text("utf-8")
-            made = sorted(path for pattern in HASHED for path in folder.glob(pattern))
-            if own := [path.name for path in made if sha256(path) not in written]:
-                what = f"--output {folder} holds {own[0]}, which this command did not write, or which was changed since"
-                raise UserError(f"{what}; name another folder, or move the file")
+        is_done = (provenance := folder / "provenance.json").exists()  # an interrupted run has no more than its replies
+        written = provenance.read_text("utf-8") if is_done else policy_hashes(replies)
+        made = sorted(path for pattern in HASHED[: None if is_done else 1] for path in folder.glob(pattern))
+        if own := [path.name for path in made if sha256(path) not in written]:
+            what = f"--output {folder} holds {own[0]}, which this command did not write, or which was changed since"
+            raise UserError(f"{what}; name another folder, or move the file")
         save_text(path, prompt)
     except OSError as error:
         raise UserError(f"--output {folder} cannot be written: {error.strerror or error}") from None

@@ -40,3 +40,9 @@ def test_an_environment_that_ends_its_episodes_is_left_alone():
 def test_a_time_limit_of_its_own_counts_even_where_it_is_longer():
     env = gym.make("Limited-v0")
     assert bounded(env) is env
+
+
+def test_gymnasium_makes_it_again_from_its_spec():
+    """As Minari's recover_environment does."""
+    again = gym.make(BoundedEpisodes(gym.make("Endless-v0"), max_episode_steps=7).spec)
+    assert again.get_wrapper_attr("max_episode_steps") == 7

@@ -10,6 +10,7 @@ from gymnasium.spaces.utils import flatten_space
 
 from cleanrl_scripts.common.arguments import RunArgs
 from cleanrl_scripts.common.checked_env import CheckedEnv
+from llmwrappers.action_masks.intervals import far_actions
 from llmwrappers.bounded_episodes import MAX_EPISODE_STEPS, bounded
 from llmwrappers.errors import UserError
 from llmwrappers.making import (
@@ -22,9 +23,6 @@ from llmwrappers.making import (
     way_out,
     without_text,
 )
-
-FAR = 10.0
-"""An action range is far from 0 if it reaches beyond this, or if its middle is so many half ranges away."""
 
 
 def make_env(args: RunArgs, video_dir: Path | None = None) -> gym.Env:
@@ -128,14 +126,5 @@ def note_endless_episodes(env: gym.Env, env_id: str) -> None:
 
 def note_far_actions(env: gym.Env, env_id: str) -> None:
     """Prints that PPO's network, whose outputs are native actions and begin near 0, is slow to reach the action range."""
-    space = env.action_space
-    if not (isinstance(space, Box) and space.is_bounded("both")):
-        return
-    middle, half = (space.high + space.low) / 2.0, (space.high - space.low) / 2.0
-    if max(np.abs(space.low).max(), np.abs(space.high).max()) > FAR or (np.abs(middle) > FAR * half).any():
-        print(
-            f"note: the actions of {env_id} are in {space}. The network's outputs are actions, begin near 0, and are slow to "
-            "get far from it. Register the environment with gymnasium.wrappers.RescaleAction, to [-1, 1]; a prior then returns "
-            "such actions",
-            flush=True,
-        )
+    if far := far_actions(env.action_space):
+        print(f"note: {env_id}: {far}", flush=True)

@@ -221,13 +221,15 @@ class Verdict:
 class Audition:
     """The result of an audition: all episodes, the best prior ("" if all failed), and why it teaches or does not.
 
-    ``beats_nothing``: whether the best prior also returned more than doing nothing.
+    ``beats_nothing``, ``copy_return``, ``keeps_state``: see ``Verdict``.
     """
 
     played: dict[str, list[Episode]] = field(repr=False)
     best: str
     reason: Reason
     beats_nothing: bool = False
+    copy_return: float | None = None
+    keeps_state: bool = False
 
     @property
     def teacher(self) -> str:
@@ -253,15 +255,15 @@ class Audition:
         returns = {name: self.mean_return(name) for name in (self.best, CHANCE, NOTHING) if name in self.played}
         episodes = len(self.played.get(self.best, ()))
         cut_after = max((len(e.rewards) for played in self.played.values() for e in played if e.is_cut), default=0)
-        return Verdict(self.best, self.reason, returns, episodes, self.steps, cut_after, self.beats_nothing, self.faults)
+        facts = self.best, self.reason, returns, episodes, self.steps, cut_after, self.beats_nothing, self.faults
+        return Verdict(*facts, self.copy_return, self.keeps_state)
 
     def verdict_on_copy(self, teachers: dict[str, Teacher], copy_return: float) -> Verdict:
         """The verdict with the clone's return, if a prior teaches, and with the reason if the clone falls short."""
-        verdict = self.verdict
         if self.teacher:
-            verdict.copy_return = copy_return
-            verdict.keeps_state = verdict.falls_short and teachers[self.teacher].keeps_state(self.played[self.teacher][0])
-        return verdict
+            self.copy_return = copy_return
+            self.keeps_state = self.verdict.falls_short and teachers[self.teacher].keeps_state(self.played[self.teacher][0])
+        return self.verdict
 
 
 def audition(teachers: dict[str, Teacher], clone_steps: int, rng: np.random.Generator) -> Audition:

@@ -3,9 +3,11 @@
 import copy
 import math
 import os
+import warnings
 from collections.abc import Callable
 from numbers import Integral, Real
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import gymnasium as gym
@@ -18,10 +20,15 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.running_mean_std import RunningMeanStd
 from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor, VecNormalize
 
+from llmwrappers.action_masks.intervals import far_actions
 from llmwrappers.priors import load_candidates, load_prior, shipped_priors
 from llmwrappers.priors.audition import Audition, audition, contestants
 from llmwrappers.priors.contract import PriorPolicy
 from llmwrappers.priors.dagger import DAgger, half_range
+from llmwrappers.priors.measurement import measure
+
+EPISODES = 3
+"""So many the clone plays, to tell whether it falls short of its teacher."""
 
 
 def begin_as(
@@ -41,7 +48,8 @@ def begin_as(
     The audition and DAgger play in the model's first environment, as in ppo_camel.py (actor <- what the prior would do,
     critic <- discounted returns). Afterwards the exploration noise is low, the observation statistics of a VecNormalize are
     frozen, and the learning rate rises from 0 over ``warmup_steps``. If the audition refuses the prior, the model learns
-    alone. ``model.num_timesteps`` counts the steps so far: continue with ``learn(..., reset_num_timesteps=False)``.
+    alone. ``model.num_timesteps`` counts the steps so far: continue with ``learn(..., reset_num_timesteps=False)``. The clone
+    then plays three episodes, which do not count; a warning says if it returns far less than its teacher.
 
     For a clone that keeps its return use a VecNormalize, ``gamma=0.995`` and ``batch_size=128``.
 
@@ -73,6 +81,8 @@ def begin_as(
         >>> model = model.learn(5000 - model.num_timesteps, reset_num_timesteps=False)
     """
     env = _first_environment(model)
+    if far := far_actions(env.action_space):
+        warnings.warn(far, stacklevel=2)
     if not (isinstance(total_timesteps, Integral) and isinstance(clone_steps, Integral) and 0 < clone_steps < total_timesteps):
         raise ValueError(
             "clone_steps and total_timesteps must be whole numbers, 0 < clone_steps < total_timesteps, got "
@@ -105,6 +115,10 @@ def begin_as(
         model.num_timesteps = steps
         if model.verbose > 1:
             print(f"cloning {found.teacher}: step {steps}, return {episode.episodic_return:.1f}")
+    if not found.verdict.cut_after:  # else the returns are not of whole episodes
+        played = measure(env, agent.act_best, EPISODES, int(rng.integers(2**31)))
+        if shortfall := found.verdict_on_copy(teachers, fmean(played.returns)).shortfall:
+            warnings.warn(shortfall, stacklevel=2)
     model.lr_schedule = model.learning_rate = _WarmUp(model.lr_schedule, warmup_steps / (model.n_steps * model.n_envs))
     return found
 
@@ -189,6 +203,9 @@ class _Agent:
 
     def act(self, observation: NDArray, rng: np.random.Generator) -> Any:
         return self.policy.predict(self.normalized(observation))[0]
+
+    def act_best(self, observation: NDArray) -> Any:
+        return self.policy.predict(self.normalized(observation), deterministic=True)[0]
 
     def value(self, observation: NDArray) -> float:
         with torch.no_grad():

@@ -44,7 +44,7 @@ class Server:
     such a prompt or cut it silently; a warning follows if a server counts far fewer tokens than were sent.
 
     Args:
-        base_url: "http://localhost:11434/v1", or the full address if it does not end in /v1/chat/completions
+        base_url: "http://localhost:11434/v1", or the whole address, .../chat/completions; without a version it gets /v1
         model: its name on the server; None takes the only model that the server lists
         api_key: never recorded; None sends no key
         timeout: seconds to wait for data in one request
@@ -72,8 +72,9 @@ class Server:
             raise ModelError("the server's key holds a space, a line end or a letter that no key has")  # not shown
         self.base_url, self.timeout, self.retries, self.backoff = base_url, timeout, retries, backoff
         base = base_url.rstrip("/").removesuffix("/chat/completions")
-        # An address that ends in /chat/completions, but not in /v1/chat/completions, is used unchanged.
-        self._base = base if base.endswith("/v1") or base != base_url.rstrip("/") else f"{base}/v1"
+        # An address with a version, or that ends in /chat/completions, is used unchanged.
+        is_whole = re.search(r"/v\d\w*(/|$)", base) or base != base_url.rstrip("/")
+        self._base = base if is_whole else f"{base}/v1"
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self.model = model or self._only_model()
         self._counts = True  # until the server turns out not to
@@ -240,7 +241,7 @@ class Server:
                 if error.code == 429:
                     advice = "it limits requests, or a quota is used up: run the command again later"
                 failed = _AnsweredError
-                problem = f"{self.base_url} answered {error.code}: {' '.join(said.split())[:EXCERPT]}\n"
+                problem = f"{url} answered {error.code}: {' '.join(said.split())[:EXCERPT]}\n"
                 # llama-cpp-python answers 500 to a form of the schema that it does not know.
                 if error.code not in TRANSIENT or "response_format" in said:
                     raise _RefusedError(problem, error.code) from None
@@ -276,7 +277,7 @@ class _RefusedError(_AnsweredError):
 
     def __init__(self, problem: str, code: int) -> None:
         self.said, self.is_about_the_request = problem, code in (400, 422, 500)
-        advice = "Check the model's name, the URL (with /v1), and the key, if it needs one."
+        advice = "Check the model's name, the URL (with /v1, or the whole address), and the key, if it needs one."
         options = "Change what it refuses (--temperature, --top-p, --max-new-tokens), or take another model."
         super().__init__(problem + (options if self.is_about_the_request else advice))
 

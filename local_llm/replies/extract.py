@@ -6,11 +6,15 @@ block byte for byte. Any other reply is mended as little as it takes, in time ab
 
 import ast
 import builtins
+import contextlib
+import hashlib
 import itertools
 import re
 import symtable
 import warnings
 from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
 from typing import NamedTuple
 
 from local_llm.replies.reply_text import (
@@ -323,3 +327,12 @@ def _assembled(codes: list[Code], chosen: int) -> str:
     helpers = [modules[index][position].text for index, position in sorted(kept) if index < last]
     own = [modules[index][position].text for index, position in sorted(kept) if index == last]
     return "\n\n\n".join(part for texts in (helpers, own) if (part := "\n".join(texts).strip("\n"))) + "\n"
+
+
+def policy_hashes(replies: Iterable[Path]) -> set[str]:
+    """Returns the SHA-256 of the policy in each of these files of replies."""
+    hashes = set()
+    for reply in replies:
+        with contextlib.suppress(ExtractionError, UnicodeDecodeError):
+            hashes.add(hashlib.sha256(extract_policy(reply.read_bytes().decode()).encode()).hexdigest())
+    return hashes

@@ -14,6 +14,7 @@ from cleanrl_scripts.common.environments import flattened
 from llmwrappers import LLMActionMask, load_prior, priors
 from llmwrappers.errors import UserError
 from local_llm import write_policy
+from local_llm.command import claim_output
 from local_llm.models.recorded import Recorded
 from local_llm.models.reply import ModelError, Reply, Sampling
 from local_llm.replies.extract import extract_policy
@@ -480,11 +481,14 @@ class TestBadInput:
             assert message in error
         assert not output.exists()
 
-    def test_a_policy_of_the_users_own_is_not_overwritten(self, output, monkeypatch, capsys):
+    @pytest.mark.parametrize("is_interrupted", [False, True])
+    def test_a_policy_of_the_users_own_is_not_overwritten(self, output, monkeypatch, capsys, is_interrupted):
         from local_llm.models.recorded import Recorded
 
         options = ["--candidates", "1", "--recordings", "recordings"]
         assert run(monkeypatch, Recorded(Scripted(fenced(STILL)), "recordings"), *options) == 0
+        if is_interrupted:
+            (output / "provenance.json").unlink()  # it is written after the last reply
         written = (output / "policy-1.py").read_text()
         for name in ("policy-1.py", "policy-mine.py"):
             (output / "policy-1.py").write_text(written)
@@ -493,8 +497,16 @@ class TestBadInput:
             assert run(monkeypatch, Recorded(Scripted(fenced(STILL)), "recordings"), *options) == 1
             assert f"holds {name}, which this command did not write, or which was changed since" in capsys.readouterr().err
             assert (output / name).read_bytes() == before
-        (output / name).unlink()
+            (output / name).unlink()
         assert run(monkeypatch, Recorded(Scripted(fenced(STILL)), "recordings"), *options) == 0
+
+    def test_a_prompt_with_a_carriage_return_is_the_same_the_next_time(self, tmp_path):
+        """As an environment's docstring of a serial line has it."""
+        for _ in range(2):
+            claim_output(tmp_path / "policies", "It sends 'AT\r\n'.", None)
+            (tmp_path / "policies" / "ledger.json").write_text("{}")
+        with pytest.raises(UserError, match="holds the policies of another prompt"):
+            claim_output(tmp_path / "policies", "It sends 'AT\n'.", None)
 
     def test_a_finished_output_stays_until_another_reply_is_there(self, output, monkeypatch, capsys):
         from local_llm.models.recorded import Recorded

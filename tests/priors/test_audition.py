@@ -328,10 +328,11 @@ def test_a_clone_that_falls_short_is_told_why(policy, why):
     teachers = {name: teacher(policy) for name, policy in {CHANCE: constant(-1.5), "prior": policy}.items()}
     found = audition(teachers, 10_000, np.random.default_rng(0))
     assert (found.teacher, found.mean_return(CHANCE), round(found.mean_return("prior"), 5)) == ("prior", -7.5, 4.5)
-    assert found.verdict.shortfall == found.verdict_on_copy(teachers, -1.4).shortfall == ""
+    before = found.verdict
+    assert before.shortfall == found.verdict_on_copy(teachers, -1.4).shortfall == ""
     verdict = found.verdict_on_copy(teachers, -1.6)
     said = verdict.shortfall
-    assert str(verdict) == f"{found.verdict} {said}"
+    assert str(verdict) == str(found.verdict) == f"{before} {said}"
     assert Verdict(**json.loads(json.dumps(asdict(verdict)))) == verdict
     assert said.startswith("The clone returns -1.6, less than half way from random actions (-7.5) to its teacher (4.5): ")
     assert re.search(why, said)

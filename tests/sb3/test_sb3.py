@@ -3,6 +3,7 @@
 import copy
 import math
 import pickle
+import warnings
 
 import gymnasium as gym
 import numpy as np
@@ -423,7 +424,29 @@ def test_what_begin_as_returns_says_the_verdict_and_not_every_observation():
     """A notebook shows what the last line of a cell returns."""
     model = stable_baselines3.PPO("MlpPolicy", make_vec_env("CartPole-v1"), seed=0, device="cpu")
     found = begin_as(model, lambda obs: int(obs[2] + obs[3] > 0), total_timesteps=9000, clone_steps=2000)
-    assert repr(found) == "Audition(best='prior', reason='better', beats_nothing=True)"
+    played = f"copy_return={found.copy_return}, keeps_state=False"
+    assert repr(found) == f"Audition(best='prior', reason='better', beats_nothing=True, {played})"
+
+
+def test_a_clone_that_falls_short_and_actions_far_from_0_are_said():
+    """A network whose outputs are actions does not reach 2000 in 1000 steps."""
+
+    class Heater(PaidLine):
+        action_space = Box(0.0, 2000.0, (2,), np.float32)
+
+        def step(self, action):
+            observation, _, *rest = Line.step(self, action)
+            return observation, -float(np.abs(action - 2000.0).sum()), *rest
+
+    model = stable_baselines3.PPO("MlpPolicy", make_vec_env(Heater), seed=0, device="cpu")
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found = begin_as(model, lambda observation: [2000.0, 2000.0], total_timesteps=8000, clone_steps=1000)
+    far, short = (str(warning.message) for warning in said)
+    assert far.startswith("the actions are in Box(0.0, 2000.0")
+    assert short.startswith("The clone returns -")
+    assert short.endswith("or clone_steps are too few.")
+    assert str(found.verdict).endswith(short)
 
 
 def test_a_prior_of_a_discrete_space():

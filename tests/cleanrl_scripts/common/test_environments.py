@@ -214,10 +214,11 @@ def test_an_environment_without_a_registered_limit_may_have_one_of_its_own(capsy
         (100, 104, True),
         (-2000, 2000, True),
         (1, 1.1, True),
+        (100, 100, False),  # clipping does it
     ],
 )
 def test_an_action_range_that_a_network_is_slow_to_reach_is_noted(low, high, is_far, capsys):
     env = Observing(Box(-1, 1, (2,)))
     env.action_space = Box(low, high, (2,))
     note_far_actions(env, "X-v0")
-    assert capsys.readouterr().out.startswith("note: the actions of X-v0 are in Box(") == is_far
+    assert capsys.readouterr().out.startswith("note: X-v0: the actions are in Box(") == is_far

@@ -187,7 +187,7 @@ class TestRequest:
         server.script = [503, answered, answered]
         ask(server, 2)
         waiting = f"waiting for {{}} of 2 replies of tiny at {server.url}\n"
-        again = f'{server.url} answered 503: {{"error": {{"message": "not today"}}}}; again in 0.01 s\n'
+        again = f'{server.url}/chat/completions answered 503: {{"error": {{"message": "not today"}}}}; again in 0.01 s\n'
         assert said == [waiting.format(2) + again, waiting.format(1)]
 
     def test_later_replies_of_a_series_have_later_seeds(self, server):
@@ -427,6 +427,9 @@ class TestModelName:
         assert Server(server.url.removesuffix("/v1")).model == "tiny"
         assert Server(server.url + "/chat/completions").model == "tiny"
         assert [path for path, _, _ in server.seen] == ["/v1/models"] * 3
+        for base in ("/api/paas/v4", "/v1beta/openai"):  # another version than /v1 is the server's own
+            with pytest.raises(ModelError, match=f"cannot list the models at .*{base}/models"):
+                Server(server.url.removesuffix("/v1") + base, retries=0)
         assert server.seen[0][1]["Authorization"] == "Bearer secret"
 
     def test_several_are_listed_to_choose_from(self, server):
