@@ -36,6 +36,8 @@ class Args:
     """a shipped prior's name | FILE.py | trusted:FILE.py | FOLDER"""
     candidate: int | None = None
     """which of a shipped prior's candidates"""
+    prior_of_another_env: bool = False
+    """allow a prior that was written for another environment"""
     env_kwargs: str = "{}"
     """arguments of gym.make, as a JSON object"""
     seed: int = 0
@@ -94,7 +96,8 @@ def player(args: Args) -> tuple[gym.Env, PriorPolicy, str]:
     assert args.env_id is not None
     env = make_rendering(args.env_id, mode, **env_kwargs_of(args.env_kwargs))
     if args.prior or args.env_id in shipped_priors() or args.candidate is not None:
-        return env, load_prior(args.prior or args.env_id, args.candidate, env), f"the prior {args.prior or args.env_id}"
+        prior = args.prior or args.env_id
+        return env, load_prior(prior, args.candidate, env, args.prior_of_another_env), f"the prior {prior}"
     return env, random_actions(env.action_space, args.seed), "random actions"
 
 

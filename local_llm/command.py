@@ -23,7 +23,7 @@ from llmwrappers.making import accept_older_versions, env_kwargs_of
 from local_llm.models.recorded import Recorded
 from local_llm.models.reply import Backend, Message, ModelError, Reply, Sampling, count_tokens
 from local_llm.replies.extract import policy_hashes
-from local_llm.replies.reply_text import StillThinking, for_the_user
+from local_llm.replies.reply_text import StillThinking, Truncated, for_the_user
 from local_llm.selection.training import TrainingFailed
 
 MOST_RETRIES = 2
@@ -213,17 +213,18 @@ def how_to_go_on(args: argparse.Namespace) -> str:
 
 
 def why_refused(error: Exception, reply: Reply, sampling: Sampling) -> str:
-    """Returns the error of a reply for the user; if the limit cut off the thinking, with the options that set the limit.
+    """Returns the error of a reply for the user; if its length was at its limit, with the options that set the limit.
 
     Example:
         >>> print(why_refused(StillThinking("..."), Reply("<think>", "length", 9, 700, 1.0), Sampling(max_new_tokens=700)))
         the model was still thinking when its tokens ended; raise --max-new-tokens (now 700)
     """
-    if reply.finish_reason != "length" or (reply.text.strip() and not isinstance(error, StillThinking)):
+    if reply.finish_reason != "length" or (reply.text.strip() and not isinstance(error, Truncated)):
         return for_the_user(error)
+    doing = "writing" if reply.text.strip() and not isinstance(error, StillThinking) else "thinking"
     budget = f" or --thinking (now {sampling.thinking})" if sampling.thinking else ""
     limit = f"--max-new-tokens (now {sampling.max_new_tokens})"
-    return f"the model was still thinking when its tokens ended; raise {limit}{budget}"
+    return f"the model was still {doing} when its tokens ended; raise {limit}{budget}"
 
 
 def claim_output(

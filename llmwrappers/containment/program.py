@@ -1,5 +1,6 @@
 """Program: executes a module that holds a policy, and finds the policy in it."""
 
+import functools
 import inspect
 import sys
 import types
@@ -96,9 +97,14 @@ def acting(found: Any) -> tuple[Any, Any]:
 
     In this order because every torch module can be called, also one whose actions only ``act`` gives.
     """
-    owner = found() if inspect.isclass(found) else found
+    owner = found() if makes_objects(found) else found
     act = getattr(owner, "act", None)
     return owner, act if callable(act) else owner if callable(owner) else None
+
+
+def makes_objects(found: Any) -> bool:
+    """Returns whether this is a class, maybe with some of its arguments (functools.partial)."""
+    return inspect.isclass(found.func if isinstance(found, functools.partial) else found)
 
 
 def is_pair(answer: Any) -> bool:

@@ -15,7 +15,7 @@ import gymnasium as gym
 
 from llmwrappers.containment.errors import PolicyRejected
 from llmwrappers.containment.policy import ContainedPolicy
-from llmwrappers.containment.program import Program
+from llmwrappers.containment.program import Program, makes_objects
 from llmwrappers.files import make_importable, sha256
 from llmwrappers.making import alike
 from llmwrappers.priors.contract import PriorObject, PriorPolicy
@@ -83,7 +83,7 @@ def load_prior(
             f"prior={prior!r}"
         )
     if not isinstance(prior, str | os.PathLike):
-        acts = isinstance(prior, type) or not callable(prior) or callable(getattr(prior, "act", None))
+        acts = makes_objects(prior) or not callable(prior) or callable(getattr(prior, "act", None))
         return PriorObject(prior) if acts else prior
     is_trusted = isinstance(prior, str) and prior.startswith(TRUSTED)
     path = Path(str(prior).removeprefix(TRUSTED))
@@ -133,6 +133,9 @@ def load_candidates(
 
 
 def _no_prior(path: Path, name: str) -> NoPrior:
+    if files := sorted(path.glob("*.py")):
+        held = ", ".join(file.name for file in files)
+        return NoPrior(f"no provenance.json in the folder {name!r}, which holds {held}: give a file, {str(files[0])!r}")
     if path.is_dir():
         return NoPrior(
             f"no prior in the folder {name!r}: write-policy leaves policy-1.py, ... and provenance.json; else any NAME.py"

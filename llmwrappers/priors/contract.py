@@ -12,7 +12,7 @@ from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
 
 from llmwrappers.containment.errors import PolicyFault
-from llmwrappers.containment.program import PAIR, Program, acting, begins_an_episode, describe, is_pair
+from llmwrappers.containment.program import PAIR, Program, acting, begins_an_episode, describe, is_pair, makes_objects
 
 PriorPolicy = Callable[[Any], Any]
 """An observation (raw, usually an array) -> an action in native units.
@@ -28,7 +28,7 @@ OTHER_NAMES = "get_action", "select_action", "choose_action", "compute_action", 
 
 
 class PriorObject:
-    """Calls a class or an object with ``act(obs)``; a class without ``reset()`` gets a new object in every episode.
+    """Calls a class (or a partial of one) or an object with ``act(obs)``; a class without ``reset()`` begins anew each episode.
 
     Example:
         >>> class Counter:
@@ -52,13 +52,18 @@ class PriorObject:
         """Begins an episode."""
         if (reset := reset_of(self._object)) is not None:
             reset()
-        elif inspect.isclass(self.source):
+        elif makes_objects(self.source):
             self._begin()
 
     def __repr__(self) -> str:
         return f"PriorObject({self.source!r})"
 
     def _begin(self) -> None:
+        if makes_objects(self.source) and not begins_an_episode(self.source):
+            raise TypeError(
+                f"prior: {self.source!r} needs arguments, {inspect.signature(self.source)}; give an object, or the class with "
+                "its arguments: functools.partial(TheClass, its, arguments)"
+            )
         self._object, self._act = acting(self.source)
         if not callable(self._act):
             raise not_a_prior(self.source)

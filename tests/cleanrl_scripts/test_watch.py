@@ -31,6 +31,15 @@ def test_a_run_brings_its_agent_and_its_environment(watch, also):
         watch(["--run", "runs/some", *also])
 
 
+def test_the_way_out_for_a_prior_of_another_environment_is_an_option(watch, tmp_path, capsys):
+    film = tmp_path / "film.gif"
+    arguments = ["--env-id", "InvertedPendulum-v4", "--prior", "Pendulum-v1", "--output", str(film)]
+    with pytest.raises(UserError, match="--prior-of-another-env"):
+        watch(arguments)
+    watch([*arguments, "--prior-of-another-env"])
+    assert film.exists()
+
+
 def test_a_seed_is_not_negative(watch):
     with pytest.raises(UserError, match="--seed must be at least 0, got -1"):
         watch(["--env-id", "Pendulum-v1", "--seed", "-1"])

@@ -11,7 +11,10 @@ from conftest import ROOT
 
 from cleanrl_scripts import ppo_camel
 from llmwrappers.__main__ import COMMANDS
-from local_llm.command import stopped_by_sigterm, use_in_python, use_in_training
+from local_llm.command import stopped_by_sigterm, use_in_python, use_in_training, why_refused
+from local_llm.models.reply import Reply, Sampling
+from local_llm.replies.extract import extract_policy
+from local_llm.replies.reply_text import ExtractionError
 
 TWICE = """
 import os, signal, time
@@ -70,3 +73,14 @@ def test_what_says_how_to_use_a_prior_runs(env_id, env_kwargs, answer, tmp_path)
     assert info["prior_faults"] == 0
     assert info["mask_active"]
     env.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "doing"),
+    [("```python\ndef policy(obs):\n    return", "writing"), ("<think> and so on", "thinking"), ("", "thinking")],
+)
+def test_of_a_reply_at_its_limit_the_option_that_sets_it_is_named(text, doing):
+    with pytest.raises(ExtractionError) as caught:
+        extract_policy(text, "length")
+    said = why_refused(caught.value, Reply(text, "length", 9, 700, 1.0), Sampling(max_new_tokens=700))
+    assert said == f"the model was still {doing} when its tokens ended; raise --max-new-tokens (now 700)"

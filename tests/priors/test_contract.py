@@ -201,6 +201,19 @@ class TestPriorObject:
             begin_episode(prior)
             assert [prior("o"), prior("p")] == [[1, "o"], [2, "p"]]
 
+    def test_a_partial_class_is_a_class_and_its_missing_arguments_are_named(self):
+        class Gained(Acting):
+            def __init__(self, gain, /, offset=0):
+                super().__init__()
+                self.n = gain
+
+        prior = load_prior(functools.partial(Gained, 4))
+        for _ in range(2):
+            begin_episode(prior)
+            assert [prior("o"), prior("p")] == [[5, "o"], [6, "p"]]
+        with pytest.raises(TypeError, match=r"Gained'> needs arguments, \(gain, /, offset=0\); .* functools\.partial"):
+            load_prior(Gained)
+
     def test_a_reset_is_called_in_place_of_another_object(self):
         prior, made = PriorObject(Resetting), Resetting.made
         for _ in range(3):

@@ -312,6 +312,14 @@ class TestLoadPrior:
             load_prior(prior)
 
 
+def test_of_a_folder_of_files_one_is_to_be_named(tmp_path):
+    for name in ("a.py", "b.py"):
+        (tmp_path / name).write_text("def policy(obs):\n    return [0.0]\n")
+    with pytest.raises(NoPrior, match=r"no provenance\.json in the folder .*, which holds a\.py, b\.py: give a file, .*a\.py"):
+        load_prior(str(tmp_path))
+    assert [*load_candidates(tmp_path)] == ["a", "b"]
+
+
 def test_all_candidates_of_a_name_and_of_a_folder(tmp_path):
     assert list(load_candidates("Hopper-v4")) == [f"policy-{number}" for number in range(1, 6)]
     (tmp_path / "left.py").write_text("def policy(obs):\n    return [-1.0]\n")
