@@ -104,6 +104,7 @@ class Logger:
         write_atomically(self.run_dir / "summary.json", json.dumps(summary, indent=2, default=float))
         if self.wandb:
             self.wandb.summary.update(summary | ({"verdict": verdict} if verdict else {}))
+        self.deterministic_return = values.get("eval/deterministic_return")
         words = f"; {verdict}" if verdict else ""
         self.print(f"return of the agent alone at the end: {values.get('eval/episodic_return', math.nan):.1f}{words}")
 
@@ -130,6 +131,8 @@ class Logger:
             if (self.run_dir / AGENT_FILE).exists():
                 print(f"see it play: llmwrappers watch --run {shlex.quote(str(self.run_dir))}")
                 print(f'use it: agent = llmwrappers.load_agent("{self.run_dir}"); action = agent(observation)')
+                if self.deterministic_return is not None:
+                    print(f"both take the most probable actions, which returned {self.deterministic_return:.1f}")
 
 
 def wandb_run(args: RunArgs, run_dir: Path, arm: str):

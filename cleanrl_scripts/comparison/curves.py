@@ -222,7 +222,7 @@ def align(env_id: str, arms: list[str], evaluations: list[Evaluation]) -> Curves
             notes.append(f"{metric} of {arm} is not in all evaluations; it is left out.")
     idle = [arm for arm, values in returns[PLAIN].items() if len(steps) > 1 and not np.ptp(values, axis=0).any()]
     if idle:
-        why = "all evaluations are the same (is --learning-starts too late?)"
-        notes.append(f"nothing was learned: {why}: {', '.join(idle)}.")
+        why = "all evaluations are the same; for td3_camel.py, is --learning-starts too late?"
+        notes.append(f"nothing was learned by {', '.join(idle)}: {why}")
     evaluated = {arm: [plain[arm, seed] for seed in seeds[arm]] for arm in arms}
     return Curves(env_id, steps, seeds, returns, evaluated, [f"{env_id}: {note}" for note in notes])

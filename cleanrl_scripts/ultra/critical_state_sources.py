@@ -158,9 +158,12 @@ def load_agent(args: SourceArgs, agent: ActorCritic) -> None:
     if saved_id != args.env_id:
         raise UserError(f"--agent {path}: its env_id is {saved_id}, --env-id is {args.env_id}")
     if sizes != agent.sizes:
-        raise UserError(f"--agent {path}: its network's sizes are {sizes}; {args.env_id} needs {agent.sizes}")
+        way_out = f"; give --network-hidden {' '.join(map(str, sizes[1:-1]))}" if sizes and len(sizes) > 2 else ""
+        raise UserError(f"--agent {path}: its network's sizes are {sizes}, those of this run are {agent.sizes}{way_out}")
     try:
         agent.load_state_dict(state)
+    except ValueError as error:
+        raise UserError(f"--agent {path}: {error}") from None
     except Exception as error:
         raise UserError(f"--agent {path} is damaged: {type(error).__name__}: {error}") from None
 
@@ -186,9 +189,10 @@ def require_answers(code: CriticalFunction, env: gym.Env, source: Path | str, se
                 code.reset()
     code.close()
     if code.faults.is_too_many:
+        handed = f"info[{key!r}]" if key else _handed(env)
         raise UserError(
             f"--critical-states {source}: the code failed at each of the first {MAX_IN_A_ROW} observations, first with "
-            f"{code.faults.first}. It is handed {_handed(env)}. Mend it, or train without it: --arm none"
+            f"{code.faults.first}. It is handed {handed}. Mend it, or train without it: --arm none"
         )
     code.faults.counts = FaultCounts()  # the run counts its own
 
@@ -225,7 +229,10 @@ def load_critical_states(
     except (ValueError, TypeError, OSError) as error:
         raise UserError(f"--critical-states {source}: {error}") from None
     if (key := matched_info(env)) and key not in (info := env.reset(seed=0)[1]):
-        raise UserError(f"--arm {args.arm}: images are matched by info[{key!r}], and info has {sorted(info)}")
+        raise UserError(
+            f"--critical-states {source}: in place of images, guidance reads info[{key!r}], a vector that the environment must "
+            f"give at reset and step; its info has {sorted(info)}"
+        )
     if isinstance(guidance, CriticalFunction):
         require_answers(guidance, env, source, args.seed)
     if args.arm not in ("random", "statemask"):

@@ -6,13 +6,15 @@ import numpy as np
 from gymnasium.spaces import Discrete
 
 from llmwrappers import CriticalFunction
+from llmwrappers.errors import UserError
 
 
 class PermutedActions(CriticalFunction):
     """Suggests another action than the LLM's function, in the same critical states.
 
-    On a Discrete space each action is replaced by another one, always the same one. On a Box the components of the action are
-    permuted and mirrored about the middle of their ranges.
+    On a Discrete space each action is replaced by another one, always the same one. On a Box the components of the action, in
+    units of their ranges, are permuted and mirrored; if that changes none of them by a quarter of its range, all move by half a
+    range, around its end.
     """
 
     def __init__(self, source: str, action_space: Any, is_trusted: bool, moved_to: np.ndarray):
@@ -21,8 +23,14 @@ class PermutedActions(CriticalFunction):
 
     @classmethod
     def of(cls, function: CriticalFunction, rng: np.random.Generator) -> "PermutedActions":
-        """The control for a function."""
+        """The control for a function.
+
+        Raises:
+            UserError: a Box without bounds
+        """
         space: Any = function.action_space
+        if not isinstance(space, Discrete) and not space.is_bounded("both"):
+            raise UserError(f"--arm random: the control for code needs bounded actions, got {space}")
         size = int(space.n) if isinstance(space, Discrete) else int(np.prod(space.shape))
         order, moved_to = rng.permutation(size), np.empty(size, int)
         moved_to[order] = np.roll(order, 1)  # one cycle through all of them: every one moves
@@ -36,7 +44,12 @@ class PermutedActions(CriticalFunction):
         (action, reward), space = advice, cast(Any, self.action_space)
         if isinstance(space, Discrete):
             return entry, (int(self.moved_to[action - space.start] + space.start), reward)
-        moved = np.ravel(space.low + space.high - action)[self.moved_to].reshape(space.shape)
+        low, span = space.low.astype(float), space.high.astype(float) - space.low
+        unit = np.ravel((action - low) / np.where(span > 0.0, span, 1.0))
+        moved = 1.0 - unit[self.moved_to]
+        if np.abs(moved - unit).max() < 0.25:
+            moved = (moved + 0.5) % 1.0
+        moved = low + moved.reshape(space.shape) * span
         return entry, (np.clip(moved, space.low, space.high).astype(space.dtype), reward)
 
     def __reduce__(self):

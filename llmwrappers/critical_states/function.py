@@ -25,7 +25,9 @@ SUFFIX = """
 import numpy as _answered_numpy
 
 def policy(_answered_observation):
-    _answered, _answered_entry = critical(_answered_observation)
+    _answered, _answered_entry = critical(_answered_observation) or (None, 0)
+    if _answered is None:
+        return _answered_numpy.zeros({size})
     _answered_critical, _answered_action, _answered_reward = _answered
     if not _answered_critical:
         return _answered_numpy.zeros({size})
@@ -45,9 +47,9 @@ assert _answered_action[0] == _answered_numpy.rint(_answered_action[0]) and {low
 class CriticalFunction:
     """Plays a critical function that an LLM wrote: which states are critical, and the action and reward there.
 
-    The code defines ``critical(obs) -> (is_critical, action, reward)``. On a Box the action is a list, an array or (for one
-    component) a number; on a Discrete space it is an int. The code runs in a locked process (see ContainedPolicy), or in this
-    one if it is trusted. It may keep state for an episode, which ``reset()`` begins.
+    The code defines ``critical(obs) -> (is_critical, action, reward)``; None is a state that is not critical. On a Box the
+    action is a list, an array or (for one component) a number; on a Discrete space it is an int. The code runs in a locked
+    process (see ContainedPolicy), or in this one if it is trusted. It may keep state for an episode, which ``reset()`` begins.
 
     Each ``return`` in ``critical`` is an entry, which EntryWorth tests. Entries are numbered from 0 in the order of the text;
     ``lines`` has the line of each.

@@ -58,12 +58,19 @@ def warn_of_changed_units(env: gym.Env, prior_input: str | None, prior_of_anothe
     """Warns if a prior reads observations that are normalised, rescaled or stacked, or if its actions would be rescaled."""
     if not prior_of_another_env:
         warn_of_rescaled_actions(env, "LLMActionMask", "Leave it out: the mask itself takes actions in [-1, 1]", stacklevel=4)
+    if prior_input is None:
+        around = "the mask (with begin_as: a VecNormalize around the environments)"
+        warn_of_changed_observations(env, "LLMActionMask", "the prior", around, stacklevel=4)
+
+
+def warn_of_changed_observations(env: gym.Env, wrapper: str, reader: str, around: str = "it", stacklevel: int = 3) -> None:
+    """Warns if observations are normalised, rescaled or stacked before a wrapper hands them to a prior or guidance."""
     changing = wrappers.NormalizeObservation, wrappers.RescaleObservation, wrappers.FrameStackObservation
-    for name in _found_below(env, changing) if prior_input is None else ():
+    for name in _found_below(env, changing):
         warnings.warn(
-            f"{name} lies below LLMActionMask, so the prior is handed what {name} makes of an observation. Put it around "
-            "the mask (with begin_as: a VecNormalize around the environments), unless the prior was written for it",
-            stacklevel=3,
+            f"{name} lies below {wrapper}, so {reader} is handed what {name} makes of an observation. Put it around "
+            f"{around}, unless {reader} was written for it",
+            stacklevel=stacklevel,
         )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 
 from llmwrappers.critical_states.guidance import Guidance, GuidanceLookup, GuidedWrapper
+from llmwrappers.priors.written_for import warn_of_changed_observations
 from llmwrappers.scalar_reward import scalar_reward
 
 
@@ -80,6 +81,8 @@ class CriticalStateRewarder(GuidedWrapper, RecordConstructorArgs):
             raise ValueError(f"shaping must be 'paper' or 'potential', got {shaping!r}")
         if not 0 <= gamma <= 1:
             raise ValueError(f"gamma must lie in [0, 1], got {gamma!r}")
+        if info_key is None:
+            warn_of_changed_observations(env, "CriticalStateRewarder", "the guidance")
         # A spec can only hold JSON's types.
         critical_states = os.fspath(critical_states) if isinstance(critical_states, os.PathLike) else critical_states
         alpha, gamma = float(alpha), float(gamma)

@@ -11,7 +11,7 @@ from gymnasium.utils import RecordConstructorArgs
 
 from llmwrappers.critical_states.guidance import Guidance, GuidanceLookup, GuidedWrapper
 from llmwrappers.making import transformed_actions
-from llmwrappers.priors.written_for import warn_of_rescaled_actions
+from llmwrappers.priors.written_for import warn_of_changed_observations, warn_of_rescaled_actions
 
 # Mixed into the seed: default_rng(seed) alone would repeat the environment's own random stream.
 CONTROL_STREAM = 3
@@ -93,6 +93,8 @@ class LLMActionOverride(GuidedWrapper, RecordConstructorArgs):
         warn_of_rescaled_actions(env, "LLMActionOverride", "Put it around the override")
         if not 0 <= control_probability < 1:
             raise InvalidProbability(f"control_probability must lie in [0, 1), got {control_probability!r}")
+        if info_key is None:
+            warn_of_changed_observations(env, "LLMActionOverride", "the guidance")
         # A spec can only hold JSON's types.
         critical_states = os.fspath(critical_states) if isinstance(critical_states, os.PathLike) else critical_states
         control_probability = float(control_probability)

@@ -895,7 +895,7 @@ def test_wrong_files_are_named_with_the_field(ppo_ultra, pretrained, tmp_path):
     saved["agent"]["sizes"][1] = 32
     torch.save(saved, broken)
     architecture = says(*PENDULUM, "--agent", str(broken), "--critical-states", table)
-    assert "its network's sizes are [3, 32, 64, 1]; Pendulum-v1 needs [3, 64, 64, 1]" in architecture
+    assert "sizes are [3, 32, 64, 1], those of this run are [3, 64, 64, 1]; give --network-hidden 32 64" in architecture
     saved["agent"] = {"network": {"sizes": [3, 64, 64, 1], "parameters": torch.zeros(9), "optimizer": None}}
     torch.save(saved, broken)
     assert "is of an older version" in says(*PENDULUM, "--agent", str(broken), "--critical-states", table)

@@ -86,6 +86,14 @@ def test_what_is_not_critical_may_say_anything(line):
     assert guidance.faults.total == 0
 
 
+@pytest.mark.parametrize("lines", [("pass",), ("return",), ("return None",), ("if obs[0] > 9: return True, [0, 0], 0",)])
+def test_none_is_not_critical(lines):
+    """As of a callable; before, such code was given up after ten states, and the run was PPO alone."""
+    function = CriticalFunction(code(*lines), TWO)
+    assert function.consult(np.zeros(3)) == (-1, None)
+    assert function.faults.total == 0
+
+
 def test_helpers_and_constants_may_be_used():
     source = (
         '"""Doc."""\nfrom numpy import pi\nimport math\nGAIN = 0.5\n\ndef lean(obs):\n    return GAIN * obs[0]\n\n'

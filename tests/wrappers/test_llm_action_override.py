@@ -330,6 +330,10 @@ class TestStack:
 
     def test_actions_that_would_be_rescaled(self):
         rescaled = gym.wrappers.RescaleAction(gym.make("Pendulum-v1"), np.float32(-1), np.float32(1))
+        normalised = gym.wrappers.NormalizeObservation(gym.make("Pendulum-v1"))
+        for wrapper in (LLMActionOverride, CriticalStateRewarder):
+            with pytest.warns(UserWarning, match=f"NormalizeObservation lies below {wrapper.__name__}, .*Put it around it"):
+                wrapper(normalised, lambda observation: None)
         with pytest.warns(UserWarning, match="RescaleAction lies below LLMActionOverride, .* Put it around the override"):
             LLMActionOverride(rescaled, lambda obs: None)
 

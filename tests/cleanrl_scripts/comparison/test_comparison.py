@@ -383,7 +383,9 @@ def test_no_common_steps():
 
 def test_curves_that_never_change_are_named():
     curves = aligned({("a", 1): {0: 3.0, 10: 3.0}, ("b", 1): {0: 3.0, 10: 4.0}})
-    assert curves.notes == ["A-v0: nothing was learned: all evaluations are the same (is --learning-starts too late?): a."]
+    assert curves.notes == [
+        "A-v0: nothing was learned by a: all evaluations are the same; for td3_camel.py, is --learning-starts too late?"
+    ]
 
 
 def test_a_missing_seed_is_named_and_pairs_use_the_common_ones():
