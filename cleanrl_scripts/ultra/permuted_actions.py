@@ -17,8 +17,8 @@ class PermutedActions(CriticalFunction):
     range, around its end.
     """
 
-    def __init__(self, source: str, action_space: Any, is_trusted: bool, moved_to: np.ndarray):
-        super().__init__(source, action_space, is_trusted)
+    def __init__(self, source: str, action_space: Any, is_trusted: bool, filename: str, moved_to: np.ndarray):
+        super().__init__(source, action_space, is_trusted, filename)
         self.moved_to = moved_to
 
     @classmethod
@@ -34,7 +34,7 @@ class PermutedActions(CriticalFunction):
         size = int(space.n) if isinstance(space, Discrete) else int(np.prod(space.shape))
         order, moved_to = rng.permutation(size), np.empty(size, int)
         moved_to[order] = np.roll(order, 1)  # one cycle through all of them: every one moves
-        return cls(function.source, space, function.is_trusted, moved_to)
+        return cls(function.source, space, function.is_trusted, function.filename, moved_to)
 
     def consult(self, observation: Any) -> tuple[int, tuple[Any, float] | None]:
         """The entry of the LLM's function, and the action that replaces its action."""
@@ -53,4 +53,5 @@ class PermutedActions(CriticalFunction):
         return entry, (np.clip(moved, space.low, space.high).astype(space.dtype), reward)
 
     def __reduce__(self):
-        return PermutedActions, (self.source, self.action_space, self.is_trusted, self.moved_to), {"faults": self.faults}
+        parts = self.source, self.action_space, self.is_trusted, self.filename, self.moved_to
+        return PermutedActions, parts, {"faults": self.faults}

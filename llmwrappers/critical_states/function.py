@@ -81,13 +81,13 @@ class CriticalFunction:
         * v0.1.0 - added
     """
 
-    def __init__(self, source: str, action_space: gym.Space, is_trusted: bool = False):
+    def __init__(self, source: str, action_space: gym.Space, is_trusted: bool = False, filename: str = "<policy>"):
         program, self._size, self.lines = _as_policy(source, action_space)
         try:
-            self._policy = Program(program) if is_trusted else ContainedPolicy(program)
+            self._policy = Program(program, filename) if is_trusted else ContainedPolicy(program)
         except PolicyRejected as rejected:
             raise _in_own_lines(rejected, source) from None
-        self.source, self.action_space, self.is_trusted = source, action_space, is_trusted
+        self.source, self.action_space, self.is_trusted, self.filename = source, action_space, is_trusted, filename
         self.faults = Faults(
             "CriticalFunction: the code",
             "nothing is critical at that observation. Further faults are counted in .faults.",
@@ -136,7 +136,8 @@ class CriticalFunction:
             self._policy.close()
 
     def __reduce__(self):
-        return CriticalFunction, (self.source, self.action_space, self.is_trusted), {"faults": self.faults}
+        parts = self.source, self.action_space, self.is_trusted, self.filename
+        return CriticalFunction, parts, {"faults": self.faults}
 
 
 def vet_critical_function(source: str, env: gym.Env) -> CriticalFunction:

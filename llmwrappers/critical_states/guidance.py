@@ -84,7 +84,7 @@ def _load(source: Any, env: gym.Env) -> Any:
         masked = env.has_wrapper_attr("native_action_space")
         space = env.get_wrapper_attr("native_action_space") if masked else env.action_space
         try:
-            return CriticalFunction(path.read_text("utf-8-sig"), space, is_trusted or _is_as_shipped(path))
+            return CriticalFunction(path.read_text("utf-8-sig"), space, is_trusted or _is_as_shipped(path), str(path))
         except UnicodeDecodeError as error:
             raise PolicyRejected(None, f"{str(path)!r} is not text in UTF-8: {error}") from None
         except PolicyRejected as rejected:

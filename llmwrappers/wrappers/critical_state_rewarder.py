@@ -127,6 +127,10 @@ class CriticalStateRewarder(GuidedWrapper, RecordConstructorArgs):
     def _scaled(self, advice: tuple[Any, float] | None) -> float:
         if advice is None:
             return 0.0
-        if not -1 <= advice[1] <= 1:
-            raise ValueError(f"the suggested reward must lie in [-1, 1], got {advice[1]!r}")
-        return self.alpha * float(advice[1])
+        try:
+            reward = np.asarray(advice[1], dtype=np.float64).item()
+        except (TypeError, ValueError):
+            reward = math.nan
+        if not -1 <= reward <= 1:
+            raise ValueError(f"the suggested reward must be a number in [-1, 1], got {advice[1]!r}")
+        return self.alpha * reward

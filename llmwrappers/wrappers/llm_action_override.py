@@ -1,5 +1,6 @@
 """LLMActionOverride: plays the LLM's action in critical states (ULTRA-A, arXiv 2505.20671)."""
 
+import math
 import os
 from typing import Any
 
@@ -143,15 +144,18 @@ class LLMActionOverride(GuidedWrapper, RecordConstructorArgs):
 
     def _into_space(self, action):
         space = self.action_space
-        if isinstance(space, Discrete):
-            if int(action) != action or not space.contains(int(action)):
-                raise ValueError(f"the suggested action must be in {space}, got {action!r}")
-            return int(action)
-        assert isinstance(space, Box)
-        action = np.asarray(action, dtype=np.float64)
-        if action.shape != space.shape or np.isnan(action).any():
+        try:
+            numbers = np.asarray(action, dtype=np.float64)
+        except (TypeError, ValueError):
+            numbers = np.array(np.nan)
+        numbers = numbers.reshape(space.shape) if numbers.size == math.prod(space.shape or ()) == 1 else numbers
+        if numbers.shape != space.shape or np.isnan(numbers).any():
             raise ValueError(f"the suggested action must be in {space}, got {action!r}")
-        return np.minimum(np.maximum(action, space.low), space.high).astype(space.dtype)
+        if isinstance(space, Box):
+            return np.minimum(np.maximum(numbers, space.low), space.high).astype(space.dtype)
+        if not (float(numbers).is_integer() and space.contains(int(numbers))):
+            raise ValueError(f"the suggested action must be in {space}, got {action!r}")
+        return int(numbers)
 
     def _copied(self, action):
         return np.array(action, dtype=self.action_space.dtype)

@@ -1,5 +1,6 @@
 """Shipped tables, and what a name, a path or an object stands for."""
 
+import copy
 import os
 
 import gymnasium as gym
@@ -85,6 +86,16 @@ def test_refused_code_names_the_file_and_the_line(tmp_path):
     path.write_text("x = 1\n")
     with pytest.raises(PolicyRejected, match=r"there is no function critical\(obs\) \(in '.*critical\.py'\)$"):
         load_guidance(path, Echo())
+
+
+def test_trusted_code_opens_what_lies_beside_it(tmp_path):
+    """As the file of a prior does, whatever the current folder is."""
+    np.save(tmp_path / "action.npy", [0.25, 1.0])
+    load = "import numpy as np\nfrom pathlib import Path\nACTION = np.load(Path(__file__).parent / 'action.npy')\n"
+    (tmp_path / "critical.py").write_text(f"{load}def critical(obs):\n    return True, ACTION, 0.5\n")
+    guidance = load_guidance(f"trusted:{tmp_path / 'critical.py'}", Echo())
+    for same in (guidance, copy.deepcopy(guidance)):
+        assert same(np.zeros(3))[0].tolist() == [0.25, 1.0]
 
 
 @pytest.mark.parametrize("trusted", ["", "trusted:"])

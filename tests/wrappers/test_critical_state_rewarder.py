@@ -65,10 +65,14 @@ class TestPaper:
         steps = played(CriticalStateRewarder(Walk(), told({0: np.float64(1)})), 3)
         assert {type(reward) for _, reward, *_ in steps} == {float}
 
-    @pytest.mark.parametrize("reward", [1.5, -2, np.nan])
+    @pytest.mark.parametrize("reward", [1.5, -2, np.nan, None, "much", np.array([0.5, 0.1])])
     def test_another_reward_is_an_error(self, reward):
-        with pytest.raises(ValueError, match=r"the suggested reward must lie in \[-1, 1\]"):
+        with pytest.raises(ValueError, match=r"the suggested reward must be a number in \[-1, 1\]"):
             played(CriticalStateRewarder(Walk(), told({0: reward})), 1)
+
+    def test_an_array_of_one_number_is_a_reward(self):
+        steps = played(CriticalStateRewarder(Walk(), told({0: np.array([1.0])}), alpha=0.5), 1)
+        assert steps[0][1] == 1.5
 
     def test_the_info_received_is_not_changed(self):
         env = CriticalStateRewarder(Walk(), told({0: 1.0}))

@@ -102,7 +102,7 @@ class TestBox:
         env = LLMActionOverride(Echo(), lambda observation: (suggested, 0.0))
         assert played(env, np.zeros(2, np.float32), steps=1)[1][4]["received"].tolist() == received
 
-    @pytest.mark.parametrize("suggested", [0.5, [0.5], [np.nan, 0.0], [[0.5, 0.5]]])
+    @pytest.mark.parametrize("suggested", [0.5, [0.5], [np.nan, 0.0], [[0.5, 0.5]], None, "left"])
     def test_another_shape_or_nan_is_an_error(self, suggested):
         env = LLMActionOverride(Echo(), lambda observation: (suggested, 0.0))
         with pytest.raises(ValueError, match="the suggested action must be in Box"):
@@ -116,10 +116,21 @@ class TestDiscrete:
         assert [info["executed_action"] for *_, info in steps] == [1, 1, 3, 1, 1]
         assert [info["action_overridden"] for *_, info in steps] == [False, False, True, False, False]
 
-    def test_what_is_not_in_the_space_is_an_error(self):
-        env = LLMActionOverride(Turns(), lambda observation: (4, 0.0))
-        with pytest.raises(ValueError, match=r"the suggested action must be in Discrete\(4\), got 4"):
+    @pytest.mark.parametrize("suggested", [4, -1, 1.5, None, np.nan, np.inf, "left", [1, 2]])
+    def test_what_is_not_in_the_space_is_an_error(self, suggested):
+        env = LLMActionOverride(Turns(), lambda observation: (suggested, 0.0))
+        with pytest.raises(ValueError, match=r"the suggested action must be in Discrete\(4\), got "):
             played(env, 0, steps=1)
+
+    @pytest.mark.parametrize("suggested", [2, 2.0, np.int64(2), np.array(2), np.array([2]), [2]])
+    def test_a_number_in_any_form_is_an_action(self, suggested):
+        _, step = played(LLMActionOverride(Turns(), lambda observation: (suggested, 0.0)), 0, steps=1)
+        assert step[4]["received"] == 2
+
+
+def test_a_number_is_an_action_of_one_component():
+    env = LLMActionOverride(gym.make("Pendulum-v1"), lambda observation: (0.5, 0.0))
+    assert played(env, np.zeros(1, np.float32), steps=1)[1][4]["executed_action"].tolist() == [0.5]
 
 
 class TestInfoKey:
