@@ -13,8 +13,8 @@ class PermutedActions(CriticalFunction):
     """Suggests another action than the LLM's function, in the same critical states.
 
     On a Discrete space each action is replaced by another one, always the same one. On a Box the components of the action, in
-    units of their ranges, are permuted and mirrored; if that changes none of them by a quarter of its range, all move by half a
-    range, around its end.
+    units of their ranges, are permuted and mirrored; a component that this changes by less than a quarter of its range moves by
+    half of it, around its end.
     """
 
     def __init__(self, source: str, action_space: Any, is_trusted: bool, filename: str, moved_to: np.ndarray):
@@ -47,8 +47,7 @@ class PermutedActions(CriticalFunction):
         low, span = space.low.astype(float), space.high.astype(float) - space.low
         unit = np.ravel((action - low) / np.where(span > 0.0, span, 1.0))
         moved = 1.0 - unit[self.moved_to]
-        if np.abs(moved - unit).max() < 0.25:
-            moved = (moved + 0.5) % 1.0
+        moved = np.where(np.abs(moved - unit) < 0.25, (moved + 0.5) % 1.0, moved)
         moved = low + moved.reshape(space.shape) * span
         return entry, (np.clip(moved, space.low, space.high).astype(space.dtype), reward)
 

@@ -419,6 +419,10 @@ def test_advantages_that_tell_of_worth_are_of_the_environments_own_reward(ppo_ul
     ppo = ppo_ultra.PPO(args, [env], agent, rng)
     ppo.reset()
     ppo.collect()
+    assert not ppo.advised.any()  # no imitation yet
+    ppo.imitation_coef.fill_(0.5)
+    ppo.reset()
+    ppo.collect()
 
     class Told(list):
         estimates = (0.5, -0.5, math.nan)
@@ -645,7 +649,7 @@ def test_the_control_for_code_has_its_states_and_other_actions(space):
     assert not np.isclose(action, function(np.array([1.0]))[0]).any()
     if isinstance(space, Discrete):
         codes = [f"def critical(obs): return True, {action}, 0.0" for action in range(1, 5)]
-        seen = {PermutedActions(code, space, "inprocess", control.moved_to)(np.zeros(1))[0] for code in codes}
+        seen = {PermutedActions(code, space, True, "<policy>", control.moved_to)(np.zeros(1))[0] for code in codes}
         assert seen == {1, 2, 3, 4}
 
 

@@ -26,7 +26,7 @@ SLIPS = [
     (TD3, ["--env-id", "CartPole-v1", "--prior", "none"], "; ppo_camel.py takes it"),
     (PPO, [*PENDULUM, "--prior", "Pendulun-v1"], "none is shipped by that name; did you mean Pendulum-v1?"),
     (PPO, [*PENDULUM, "--prior", "my_policy.py"], "no file at 'my_policy.py'; prior must be a Python file that"),
-    (PPO, [*PENDULUM, "--prior", str(ROOT / "docs")], "write-policy leaves policy-1.py, ... and provenance.json"),
+    (PPO, [*PENDULUM, "--prior", str(ROOT / "docs" / "guides")], "write-policy leaves policy-1.py, ... and provenance.json"),
     (PPO, [*PENDULUM, "--prior", "Hopper-v4"], "the prior 'Hopper-v4' was written for Hopper-v4, Hopper-v5, not for"),
     (PPO, [*PENDULUM, "--prior", "shipped", "--candidate", "9"], "candidate must be one of [1, 2, 3, 4, 5]"),
     (PPO, [*PENDULUM, "--prior", "none", "--candidate", "2"], "--candidate 2 needs a shipped prior, got --prior none"),

@@ -25,10 +25,10 @@ def moved(action, space, seed=0):
     [(UNIT, [1.0, -1.0]), (UNIT, [0.0, 0.0]), (UNIT, [0.9, 0.8]), (RANGES, [0.5, 90.0]), (RANGES, [0.0, 50.0]), (WHEEL, 0.0)],
 )
 @pytest.mark.parametrize("seed", range(3))
-def test_some_component_moves_by_a_quarter_of_its_range(space, action, seed):
+def test_each_component_moves_by_a_quarter_of_its_range(space, action, seed):
     """Before, [a, -a] and a zero stayed as they were, and ranges that differ gave one and the same action."""
     distance = np.abs(moved(action, space, seed) - np.ravel(action)) / (space.high - space.low)
-    assert distance.max() >= 0.25
+    assert distance.min() >= 0.249
 
 
 def test_different_actions_have_different_controls():
