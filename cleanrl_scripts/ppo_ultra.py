@@ -208,7 +208,7 @@ class PPO:
 
     def collect(self) -> list[tuple[int, dict[str, float]]]:
         """Fills the rollout; returns the metrics of each episode that ended, and after how many of its steps."""
-        args, agent, finished, self.metrics = self.args, self.agent, [], {}
+        args, agent, finished, self.metrics, is_imitating = self.args, self.agent, [], {}, float(self.imitation_coef) > 0
         for step in range(args.num_steps):
             self.observations[step] = self.current
             actions = agent.sample(self.current, self.rng)
@@ -220,7 +220,7 @@ class PPO:
                 self.overridden[step, i] = info.get("action_overridden", False)
                 if self.overridden[step, i]:  # the executed action, not the agent's
                     actions[i] = np.reshape(info["executed_action"], agent.policy.shape)
-                self.advised[step, i] = float(self.imitation_coef) > 0 and "llm_action" in info and self.entries[step, i] >= 0
+                self.advised[step, i] = is_imitating and "llm_action" in info and self.entries[step, i] >= 0
                 self.llm_actions[step, i] = np.reshape(info.get("llm_action", actions[i]), agent.policy.shape)
                 self.discounted_returns[i] = self.discounted_returns[i] * args.gamma + reward
                 agent.returns.update(self.discounted_returns[i])

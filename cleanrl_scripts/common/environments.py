@@ -10,9 +10,9 @@ from gymnasium.spaces.utils import flatten_space
 
 from cleanrl_scripts.common.arguments import RunArgs
 from cleanrl_scripts.common.checked_env import CheckedEnv
-from llmwrappers.action_masks.intervals import far_actions
 from llmwrappers.bounded_episodes import MAX_EPISODE_STEPS, bounded
 from llmwrappers.errors import UserError
+from llmwrappers.far_actions import far_actions
 from llmwrappers.making import (
     accept_older_versions,
     env_kwargs_of,

@@ -52,6 +52,7 @@ class Logger:
 
         self.start_step, self.start_time, self.last_line = self.global_step, time.monotonic(), time.monotonic()
         self.seconds_before, self.total = before["seconds"], total_timesteps
+        self.deterministic_return: float | None = None
         self.bar = tqdm(total=self.total, initial=self.global_step, unit="step", dynamic_ncols=True, disable=None)
         print(f"{'resuming' if csv_bytes else 'training'} {run_dir} on {hardware}", flush=True)
 

@@ -4,13 +4,8 @@
 and the half-width of the interval, because ``0 + 1 * x`` is ``x`` to the last bit: on ``[-1, 1]`` the map is the identity.
 """
 
-import gymnasium as gym
 import numpy as np
-from gymnasium.spaces import Box
 from numpy.typing import ArrayLike, NDArray
-
-FAR = 10.0
-"""An action range is far from 0 if it reaches beyond this, or if its middle is so many half ranges away."""
 
 
 def to_native(action: NDArray, low: NDArray, high: NDArray) -> NDArray:
@@ -78,22 +73,3 @@ def interval_around(center: NDArray, radius: NDArray, low: NDArray, high: NDArra
     """
     center = np.minimum(np.maximum(center, low), high)
     return np.maximum(center - radius, low), np.minimum(center + radius, high)
-
-
-def far_actions(space: gym.Space) -> str:
-    """Says of an action range far from 0 that a network whose outputs are native actions is slow to reach it; else "".
-
-    Example:
-        >>> far_actions(Box(-2.0, 2.0, (1,))), far_actions(Box(0.0, 2000.0, (1,)))[:48]
-        ('', 'the actions are in Box(0.0, 2000.0, (1,), float3')
-    """
-    if not (isinstance(space, Box) and space.is_bounded("both")):
-        return ""
-    low, high = space.low[space.low < space.high], space.high[space.low < space.high]
-    if np.all(np.maximum(-low, high) <= FAR) and np.all(np.abs(high + low) <= FAR * (high - low)):
-        return ""
-    return (
-        f"the actions are in {space}. The network's outputs are actions, begin near 0, and are slow to get far from it. "
-        "Rescale the actions to [-1, 1] with gymnasium.wrappers.RescaleAction (for a script, in the environment's "
-        "registration); a prior then returns such actions"
-    )

@@ -20,7 +20,7 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.running_mean_std import RunningMeanStd
 from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor, VecNormalize
 
-from llmwrappers.action_masks.intervals import far_actions
+from llmwrappers.far_actions import far_actions
 from llmwrappers.priors import load_candidates, load_prior, shipped_priors
 from llmwrappers.priors.audition import Audition, audition, contestants
 from llmwrappers.priors.contract import PriorPolicy

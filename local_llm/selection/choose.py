@@ -162,7 +162,6 @@ def choose_candidate(
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs must be at least 1, got {jobs}")
     with make(env_id, **(env_kwargs or {})) as env:
-        time_limit = env.spec and env.spec.max_episode_steps
         if select == "return":
             training.require_trainable(sum(candidate.policy is not None for candidate in candidates), budget_steps, env)
         choice = Choice(env_id, select, seed, RULES[select], env_kwargs or {})
@@ -172,8 +171,7 @@ def choose_candidate(
             _choose_by_episodes(choice, usable)
         elif usable:
             paths = {candidate.number: candidate.path for candidate in candidates}
-            run = functools.partial(training.train, env_id, choice.env_kwargs, fingerprint(env))
-            _choose_by_training(choice, usable, paths, budget_steps, time_limit, run_dir, jobs, run, execute, log)
+            _choose_by_training(choice, usable, paths, env, budget_steps, run_dir, jobs, execute, log)
         if not choice.verdict:
             choice.verdict = _none_usable(choice)
         choice.outcomes = dict(sorted(choice.outcomes.items()))
@@ -243,11 +241,10 @@ def _choose_by_training(
     choice: Choice,
     usable: dict[int, Measurement],
     paths: dict[int, Path],
+    env: gym.Env,
     budget_steps: int,
-    time_limit: int | None,
     run_dir: Path,
     jobs: int | None,
-    run: Callable[..., tuple[list[Trained], dict[int, Outcome]]],
     execute: Callable[..., dict[Run, str]],
     log: Callable[[str], object],
 ) -> None:
@@ -259,6 +256,7 @@ def _choose_by_training(
     for number in ranking[MOST_TRAINED:]:
         choice.outcomes[number] = Outcome("untrained", f"untrained: not among the {MOST_TRAINED} best by episodes")
     arms = ranking[:MOST_TRAINED]
+    time_limit, behaviour = env.spec and env.spec.max_episode_steps, fingerprint(env)
     rungs, runs, steps = training.plan(len(arms), budget_steps, time_limit)
     choice.settings = training.training_settings(steps, time_limit)
     log(
@@ -278,7 +276,9 @@ def _choose_by_training(
         seed = seeds.stop
         files: dict[int | None, Path | None] = {None: None, **{number: paths[number] for number in arms}}
         run_all = functools.partial(execute, output=run_dir, jobs=jobs, log=log, later=sum(runs[rung + 1 :]))
-        final, out = run(choice.settings, files, seeds, run_dir, run_all)
+        final, out = training.train(
+            choice.env_id, choice.env_kwargs, behaviour, choice.settings, files, seeds, run_dir, run_all
+        )
         choice.runs += final
         choice.outcomes |= out
         arms = [number for number in arms if number not in out]
