@@ -45,7 +45,7 @@ from cleanrl_scripts.ultra.critical_state_sources import (
 )
 from cleanrl_scripts.ultra.entry_table import disable, entry_table, record_rollout
 from cleanrl_scripts.ultra.fidelity import fidelity
-from cleanrl_scripts.ultra.guidance_statistics import GuidanceStatistics
+from cleanrl_scripts.ultra.guidance_statistics import GuidanceStatistics, guidance_counts, trouble
 from cleanrl_scripts.ultra.novelty import Novelty, NoveltyBonus
 from cleanrl_scripts.ultra.pong_arguments import with_pong_defaults
 from cleanrl_scripts.ultra.trajectory_recording import record
@@ -432,18 +432,18 @@ def train(
                 state["counts"] = [tuple(env.get_wrapper_attr("counts")) for env in ppo.envs if guidance is not None]
                 save_checkpoint(run_dir, {**state, "logger": logger.state_dict()})
 
-        summary: dict = dict(evaluated)
+        summary: dict = evaluated | ({} if guidance is None else {"guidance": guidance_counts(ppo.envs)})
         if worth and guidance is not None:
             summary["entries"] = {"count": entry_count(guidance), "disabled": worth.disabled, "helped": worth.helped}
             write_atomically(run_dir / "entries.json", json.dumps(entry_table(worth, guidance), indent=1))
-            logger.print(str(worth))
         if args.save_model:
             agent.save(run_dir, args, global_step)
             if args.trajectory_episodes:
                 trajectories = record(make_flat_env(args), args.env_id, agent, args.trajectory_episodes, args.seed)
                 trajectories.save(run_dir / "trajectories.npz")
                 logger.print(f"{trajectories} in trajectories.npz")
-        logger.write_summary(global_step, summary, str(worth or ""))
+        verdicts = str(worth or ""), "" if guidance is None else trouble(**summary["guidance"])
+        logger.write_summary(global_step, summary, "; ".join(filter(None, verdicts)))
 
 
 if __name__ == "__main__":

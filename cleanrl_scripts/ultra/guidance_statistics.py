@@ -1,6 +1,10 @@
-"""GuidanceStatistics: the LLM's share of an episode."""
+"""GuidanceStatistics: the LLM's share of an episode; and how guidance did in a whole run."""
+
+from collections.abc import Sequence
 
 import gymnasium as gym
+
+from llmwrappers.faults import MAX_IN_A_ROW
 
 
 class GuidanceStatistics(gym.Wrapper):
@@ -31,3 +35,19 @@ class GuidanceStatistics(gym.Wrapper):
             }
             info = {**info, "guidance": statistics}
         return observation, reward, terminated, truncated, info
+
+
+def guidance_counts(envs: Sequence[gym.Env]) -> dict[str, int]:
+    """The steps in all environments, the critical ones, failed calls of code, and the environments in which it was given up."""
+    steps, hits, faults, in_a_row = zip(*(env.get_wrapper_attr("counts") for env in envs), strict=True)
+    given_up = sum(count >= MAX_IN_A_ROW for count in in_a_row)
+    return {"steps": sum(steps), "critical": sum(hits), "faults": sum(faults), "given_up": given_up}
+
+
+def trouble(steps: int, critical: int, faults: int, given_up: int) -> str:
+    """What kept the guidance of a run from guiding, in words; nothing if it did."""
+    failed = f"the code for critical states failed {faults:,} times"
+    if given_up:
+        return f"{failed}, {MAX_IN_A_ROW} times in a row, and is not called any more"
+    parts = (not critical, f"no state was critical in {steps:,} steps"), (faults, failed)
+    return "; ".join(words for is_so, words in parts if is_so)

@@ -20,16 +20,19 @@ PARTS = r"\b(random|fft|polynomial|ma|linalg|signal|integrate|interpolate|optimi
 
 
 class Imports(NamedTuple):
-    """The modules that a program imports: those to load before it runs, and those that are not available to it."""
+    """The modules that a program imports: those to load before it runs, those that are not available to it, and those
+    whose import must fail, since the program then does without them."""
 
     loaded: list[str]
     absent: list[str]
+    failing: list[str]
 
 
 def lint(source: str) -> Imports:
     """Returns the modules that a program imports, or raises if it cannot be a policy; does not run it.
 
-    It refuses an import from outside ``MODULES`` only if the policy needs it. Code that only a ``main`` uses may import anything.
+    It refuses an import from outside ``MODULES`` only if the policy needs it: code that only a ``main`` uses may import
+    anything, and so may ``try: import torch`` with ``except ImportError: torch = None``.
 
     Args:
         source: Python code
@@ -40,7 +43,7 @@ def lint(source: str) -> Imports:
 
     Example:
         >>> lint("import gymnasium, math\\ndef policy(obs):\\n    return math.sin(obs[0])")
-        Imports(loaded=['math'], absent=['gymnasium'])
+        Imports(loaded=['math'], absent=['gymnasium'], failing=[])
         >>> lint("import os\\ndef policy(obs):\\n    return os.getpid()")
         Traceback (most recent call last):
         ...
@@ -49,26 +52,28 @@ def lint(source: str) -> Imports:
     tree = syntax_tree(source)
     definitions: dict[str, list[ast.stmt]] = {}
     for statement in tree.body:
-        for name in _binds(statement):
+        for name in bound_names(statement):
             definitions.setdefault(name, []).append(statement)
     if not any(name in definitions for name in NAMES):
         raise PolicyRejected(None, "it defines neither policy(obs) nor a class Policy at its top level")
-    loaded, absent = {}, {}
+    loaded, absent, optional = {}, {}, set(_optional(tree))
     for statement in (node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)):
         for module, bound in _imports(statement):
             there = module.split(".")[0] in MODULES and importlib.util.find_spec(module.split(".")[0]) is not None
-            (loaded if there else absent).setdefault(module, []).append((statement.lineno, bound))
+            (loaded if there else absent).setdefault(module, []).append((statement, bound))
         if isinstance(statement, ast.ImportFrom) and statement.module == "scipy" and "scipy" in loaded:
             loaded |= {f"scipy.{alias.name}": [] for alias in statement.names}  # which may be a module
     # NumPy and SciPy load these parts at first use, when the lock already forbids it.
     loaded |= {f"{root}.{part}": [] for root in ("numpy", "scipy") if root in loaded for part in re.findall(PARTS, source)}
-    used = _needed(tree, definitions)
+    used, failing = _needed(tree, definitions), []
     for module, places in absent.items():
-        for line, bound in places:
-            if bound in used:
+        needing = [statement for statement, bound in places if bound in used]
+        failing += [module] if needing else []
+        for statement in needing:
+            if statement not in optional:
                 known = ", ".join(name for name in MODULES if name != "__future__")
-                raise PolicyRejected(line, f"import of {module}, which a policy cannot use; it may import {known}")
-    return Imports([*loaded], [*absent])
+                raise PolicyRejected(statement.lineno, f"import of {module}, which a policy cannot use; it may import {known}")
+    return Imports([*loaded], [module for module in absent if module not in failing], failing)
 
 
 def syntax_tree(source: str) -> ast.Module:
@@ -89,7 +94,7 @@ def syntax_tree(source: str) -> ast.Module:
         raise PolicyRejected(None, f"{type(error).__name__}: the code cannot be parsed") from None
 
 
-def _binds(statement: ast.stmt) -> Iterator[str]:
+def bound_names(statement: ast.stmt) -> Iterator[str]:
     """Yields the names that a top-level statement binds in the module, outside a ``main`` guard."""
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         yield statement.name
@@ -117,6 +122,16 @@ def _imports(statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]
     else:
         for alias in statement.names:
             yield "." * statement.level + (statement.module or ""), alias.asname or alias.name
+
+
+def _optional(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yields the statements in a ``try`` whose ``except ImportError`` binds a name instead."""
+    errors = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
+    for attempt in (node for node in ast.walk(tree) if isinstance(node, ast.Try)):
+        for handler in attempt.handlers:
+            caught = {part.id for part in ast.walk(handler.type) if isinstance(part, ast.Name)} if handler.type else errors
+            if caught & errors and any(True for statement in handler.body for _ in bound_names(statement)):
+                yield from (part for statement in attempt.body for part in ast.walk(statement))
 
 
 def _needed(tree: ast.Module, definitions: dict[str, list[ast.stmt]]) -> set[str]:

@@ -80,7 +80,7 @@ class LockedProcess:
         self.end = weakref.finalize(self, _end, self.process)
         path = [str(Path(entry).absolute()) for entry in sys.path]
         # Only the owner sends marshal; it reads the worker's answers as numbers and text alone.
-        message = marshal.dumps((path, imports.loaded, imports.absent, source))
+        message = marshal.dumps((path, *imports, source))
         try:
             self.exchange(SIZE.pack(len(message)) + message, 0, SECONDS_TO_START)
         except PolicyFault:

@@ -2,7 +2,7 @@
 
 Frames go over stdin and stdout, little-endian, never as pickle; each is answered before the next is sent::
 
-    in   uint64 bytes; marshal of (sys.path, modules to load, modules that are absent, source, names of the policy)
+    in   uint64 bytes; marshal of (sys.path, modules to load, that are absent, and whose import must fail, source)
     out  an answer without rows when the lock holds; without a lock the process ends
     in   uint32 kind, state, layout, count; then by kind
          ASK, BEGIN   count observations, each in this layout; BEGIN begins an episode first
@@ -83,7 +83,7 @@ def main() -> None:
     read_exactly(memoryview(size))
     message = bytearray(SIZE.unpack(size)[0])
     read_exactly(memoryview(message))
-    path, modules, absent, source = marshal.loads(message)
+    path, modules, absent, failing, source = marshal.loads(message)
     sys.path[:] = path
     # Do not run llmwrappers/__init__.py: it would import Gymnasium.
     package = types.ModuleType("llmwrappers")
@@ -100,9 +100,10 @@ def main() -> None:
             importlib.import_module(name)
         except Exception:  # the program's own import raises it again, with its line
             continue
-    for name in absent:
+    for name in (*absent, *failing):
         for end in (i for i, letter in enumerate(name + ".") if letter == "."):
-            sys.modules.setdefault(name[:end], Absent(name[:end]))
+            module: Any = None if name in failing else Absent(name[:end])  # the import of None fails
+            sys.modules.setdefault(name[:end], module)
     for module in (random, sys.modules.get("numpy.random")):  # NumPy's only if the policy names it
         if module is not None:
             module.seed(0)  # so that draws without a seed are the same in every run: runs with a seed must repeat

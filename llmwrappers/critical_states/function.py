@@ -11,7 +11,7 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.wrappers import TransformAction
 
 from llmwrappers.containment.errors import PolicyRejected
-from llmwrappers.containment.lint import syntax_tree
+from llmwrappers.containment.lint import bound_names, syntax_tree
 from llmwrappers.containment.policy import ContainedPolicy
 from llmwrappers.containment.program import Program
 from llmwrappers.faults import Faults
@@ -25,7 +25,9 @@ SUFFIX = """
 import numpy as _answered_numpy
 
 def policy(_answered_observation):
-    _answered, _answered_entry = critical(_answered_observation) or (None, 0)
+    global _answered_entry
+    _answered_entry = 0
+    _answered = critical(_answered_observation)
     if _answered is None:
         return _answered_numpy.zeros({size})
     _answered_critical, _answered_action, _answered_reward = _answered
@@ -35,8 +37,8 @@ def policy(_answered_observation):
     assert _answered_action.size == {size} - 3, "the action must have {action_size} numbers"
     {also}
     assert -1 <= _answered_reward <= 1, "the reward must lie in [-1, 1]"
-    _answered_reward, _answered_entry = _answered_numpy.ravel(_answered_reward), _answered_numpy.ravel(_answered_entry)
-    return _answered_numpy.concatenate([_answered_numpy.ones(1), _answered_action, _answered_reward, _answered_entry])
+    _answered_reward = _answered_numpy.ravel(_answered_reward)
+    return _answered_numpy.concatenate([_answered_numpy.ones(1), _answered_action, _answered_reward, [_answered_entry]])
 """
 ALSO_DISCRETE = """\
 assert _answered_action[0] == _answered_numpy.rint(_answered_action[0]) and {low} <= _answered_action[0] <= {high}, \
@@ -52,7 +54,7 @@ class CriticalFunction:
     process (see ContainedPolicy), or in this one if it is trusted. It may keep state for an episode, which ``reset()`` begins.
 
     Each ``return`` in ``critical`` is an entry, which EntryWorth tests. Entries are numbered from 0 in the order of the text;
-    ``lines`` has the line of each.
+    ``lines`` has the line of each. An object that is assigned to ``critical`` is one entry.
 
     An action on a Box is clipped into it. Code that raises, takes too long, or returns another shape, NaN, Inf, a reward
     outside [-1, 1] or an action outside a Discrete space makes a fault: that observation is not critical, ``faults`` counts
@@ -182,47 +184,43 @@ def _as_policy(source: str, space: gym.Space) -> tuple[str, int, list[int]]:
         action_size, also = int(np.prod(space.shape)), ""
     else:
         raise TypeError(f"a critical function serves Box and Discrete action spaces, got {space}")
-    # The source is parsed alone first: an open string or bracket would swallow what is added.
-    lines, answers = {}, []
-    for node in syntax_tree(source).body:
-        match node:
-            case ast.FunctionDef(name=name) | ast.Assign(targets=[ast.Name(id=name)], value=ast.Lambda()):
-                lines[name] = node.lineno
-                answers += _answers(node) if name == "critical" else []
-        if isinstance(node, ast.FunctionDef):
-            own = [part for part in ast.walk(node) if isinstance(part, ast.Name) and part.id == "critical"]
-            if own and not any(isinstance(part.ctx, ast.Store) for part in own):  # else it is a variable of the function's own
-                raise PolicyRejected(own[0].lineno, "critical is called in a function; put what both need into a third one")
+    tree = syntax_tree(source)  # parsed alone first: an open string or bracket would swallow what is added
+    lines = {name: statement.lineno for statement in tree.body for name in bound_names(statement)}
     if "policy" in lines:
         raise PolicyRejected(lines["policy"], "policy is not what is asked for; define critical(obs) alone")
     if "critical" not in lines:
         raise PolicyRejected(None, "there is no function critical(obs)")
+    answers = _answers(tree)
     size = action_size + 3
     suffix = SUFFIX.format(size=size, action_size=action_size, also=also.rstrip())
-    return _with_entries(source, answers) + suffix, size, [answer.lineno for answer in answers]
+    # What is no function here, such as an object, is one entry.
+    return _with_entries(source, answers) + suffix, size, [answer.lineno for answer in answers] or [lines["critical"]]
 
 
-def _answers(definition: ast.AST) -> list[ast.expr]:
-    """The values that a function or a lambda returns, in the order of the text; not those of functions inside it."""
-    if isinstance(definition, ast.Assign):
-        assert isinstance(definition.value, ast.Lambda)
-        return [definition.value.body]
-    found, nodes = [], list(ast.iter_child_nodes(definition))
-    for node in nodes:
-        if isinstance(node, ast.Return) and node.value:
-            found.append(node.value)
-        elif not isinstance(node, ast.FunctionDef | ast.Lambda):
-            nodes += ast.iter_child_nodes(node)
+def _answers(tree: ast.Module) -> list[ast.expr]:
+    """The values that ``critical`` returns, a function, method or lambda, in the order of the text."""
+    found = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name="critical"):
+                inside = list(ast.iter_child_nodes(node))
+                for part in inside:
+                    if isinstance(part, ast.Return) and part.value:
+                        found.append(part.value)
+                    elif not isinstance(part, ast.FunctionDef | ast.Lambda):
+                        inside += ast.iter_child_nodes(part)
+            case ast.Assign(targets=[ast.Name(id="critical")], value=ast.Lambda(body=value)):
+                found.append(value)
     return sorted(found, key=lambda value: (value.lineno, value.col_offset))
 
 
 def _with_entries(source: str, answers: list[ast.expr]) -> str:
-    """The same lines, with ``((x), i)`` for the i-th returned value ``x``."""
+    """The same program; its i-th returned value also sets ``_answered_entry`` to i. Lines keep their numbers."""
     lines = [line.encode() for line in re.split(r"(?<=\n)", source)]  # Python counts columns in bytes
     for entry, answer in reversed(list(enumerate(answers))):
         for line, column, text in (
-            (answer.end_lineno, answer.end_col_offset, f"), {entry})"),
-            (answer.lineno, answer.col_offset, "(("),
+            (answer.end_lineno, answer.end_col_offset, f"), globals().update(_answered_entry={entry})][0]"),
+            (answer.lineno, answer.col_offset, "[("),
         ):
             assert line is not None
             assert column is not None

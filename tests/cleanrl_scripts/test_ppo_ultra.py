@@ -402,11 +402,13 @@ def test_the_harmful_entry_is_disabled_and_the_good_one_does_not(train, doors, a
     summary = json.loads((run_dir / "summary.json").read_text())
     assert summary["entries"] == {"count": 3, "disabled": [1], "helped": [0]}
     verdict = "of 3 entries 1 cost return and got disabled: 1; 1 surely helped: 0; 1 met too rarely"
-    assert capsys.readouterr().out.count(verdict) == 2  # with the last line
+    assert capsys.readouterr().out.count(verdict) == 1
     assert values_of(run_dir, "ultra/disabled_entries")[0] == 0
     assert values_of(run_dir, "ultra/disabled_entries")[-1] == 1
     assert values_of(run_dir, "ultra/advantage")[-1] > 1
-    assert summary.keys() == {"global_step", "seconds", *RETURNS, "eval/guided_return", "entries"}
+    assert summary.keys() == {"global_step", "seconds", *RETURNS, "eval/guided_return", "entries", "guidance"}
+    assert summary["guidance"] == {"steps": 2048, "critical": summary["guidance"]["critical"], "faults": 0, "given_up": 0}
+    assert 1000 < summary["guidance"]["critical"] < 2048
 
 
 def test_advantages_that_tell_of_worth_are_of_the_environments_own_reward(ppo_ultra, doors):
@@ -615,6 +617,43 @@ def test_critical_states_from_code(train, pretrained, tmp_path):
     run_dir = train(*arguments, "--critical-states", str(code), "--patience-steps", "0")
     assert any(values_of(run_dir, "ultra/hit_rate"))
     assert set(values_of(run_dir, "ultra/faults")) == {0}
+
+
+FAILS_LATER = """
+calls = 0
+
+def reset():
+    pass
+
+def critical(obs):
+    global calls
+    calls += 1
+    return calls < 100 or obs[3], [0.0], 0.5
+"""
+
+
+@pytest.mark.filterwarnings("ignore:CriticalFunction")
+@pytest.mark.parametrize(
+    ("code", "guidance", "words"),
+    [
+        (
+            FAILS_LATER,
+            {"faults": 20, "given_up": 2},
+            "the code for critical states failed 20 times, 10 times in a row, and is not c",
+        ),
+        (
+            "def critical(obs):\n    return obs[0] > 9, [0.0], 0.5\n",
+            {"critical": 0, "faults": 0},
+            "no state was critical in 512 steps",
+        ),
+    ],
+)
+def test_the_last_line_and_the_summary_say_what_kept_guidance_from_guiding(train, tmp_path, code, guidance, words, capsys):
+    (tmp_path / "critical.py").write_text(code)
+    arguments = "--agent", "none", "--critical-states", str(tmp_path / "critical.py"), "--arm", "a", "--num-envs", "2"
+    run_dir = train(*PENDULUM, *arguments, "--num-steps", "256", "--total-timesteps", "512", "--patience-steps", "400")
+    assert f"; {words}" in capsys.readouterr().out
+    assert guidance.items() <= json.loads((run_dir / "summary.json").read_text())["guidance"].items()
 
 
 @pytest.mark.parametrize("arguments", [("--arm", "a"), ("--arm", "rnd"), ("--fidelity-episodes", "1")])

@@ -63,9 +63,66 @@ def test_what_is_imported():
         + P
         + "np.random.rand()"
     )
-    loaded, absent = lint(source)
+    loaded, absent, failing = lint(source)
     assert {"numpy", "scipy", "collections.abc", "numpy.random", "scipy.signal"} <= set(loaded)
-    assert absent == ["gym"]
+    assert (absent, failing) == (["gym"], [])
+
+
+OPTIONAL = {
+    "a name that is None": """
+try:
+    import torch
+except ImportError:
+    torch = None
+def policy(obs):
+    return [1.0] if torch is None else [torch.ones(1).item()]
+""",
+    "a function of its own": """
+try:
+    from numba import njit
+except (ImportError, OSError):
+    def njit(function): return function
+@njit
+def policy(obs):
+    return [1.0]
+""",
+    "a flag": """
+try:
+    import casadi.tools as casadi
+    HAS_CASADI = True
+except Exception:
+    HAS_CASADI = False
+def policy(obs):
+    if HAS_CASADI:
+        casadi.vertcat(1)
+    return [1.0]
+""",
+    "another module, within the function": """
+def policy(obs):
+    try:
+        import cupy as xp
+    except:
+        import numpy as xp
+    return xp.ones(1)
+""",
+}
+
+
+@pytest.mark.parametrize("name", OPTIONAL)
+def test_an_import_that_the_program_does_without_fails(name):
+    assert lint(OPTIONAL[name]).failing
+    policy = ContainedPolicy(OPTIONAL[name])
+    assert policy(np.zeros(1)).tolist() == [1.0]
+    policy.close()
+
+
+def test_what_the_policy_does_not_use_is_imported_even_if_it_could_fail():
+    source = "try:\n    import gym\nexcept ImportError:\n    gym = None\nclass Env(gym.Env):\n    pass\n" + P + "[1.0]"
+    assert lint("try:\n    import gym\nexcept ImportError:\n    gym = None\n" + P + "[1.0]").absent == ["gym"]
+    assert lint(source).failing == []
+    policy = ContainedPolicy(source)
+    assert policy(np.zeros(1)).tolist() == [1.0]
+    policy.close()
 
 
 @pytest.mark.parametrize("name", HONEST)

@@ -298,9 +298,89 @@ def test_an_entry_that_is_disabled_is_silent_and_the_others_speak():
         env.disabled = [2]
 
 
-def test_code_that_calls_itself_is_refused():
-    with pytest.raises(PolicyRejected, match="line 4: critical is called in a function"):
-        CriticalFunction(code("return critical(obs / 2) if obs[0] > 1 else (True, [0.0, 0.0], 0.0)"), TWO)
+FORMS = {
+    "it calls itself": "def critical(obs):\n    return critical(obs / 2) if obs[0] > 1 else (True, [0.5, 0.5], 0.0)\n",
+    "a decorator reads its answer": """\
+def negative(rule):
+    def played(obs):
+        is_critical, action, reward = rule(obs)
+        return is_critical, [-number for number in action], reward
+    return played
+
+@negative
+def critical(obs):
+    return True, [-0.5, -0.5], 0.0
+""",
+    "another function calls it": """\
+def critical(obs):
+    return True, [0.5, 0.5], 0.0
+
+def describe(obs):
+    return critical(obs)[1]
+""",
+    "its top level tries it": """\
+def critical(obs):
+    return True, [0.5, 0.5], 0.0
+
+assert len(critical([0.0])) == 3
+""",
+    "a parameter has its name": """\
+def answer(critical):
+    return critical, [0.5, 0.5], 0.0
+
+def critical(obs):
+    return answer(True)
+""",
+    "a method": """\
+class Detector:
+    def critical(self, obs):
+        return True, [0.5, 0.5], 0.0
+
+critical = Detector().critical
+""",
+    "an object": """\
+class Detector:
+    def __call__(self, obs):
+        return True, [0.5, 0.5], 0.0
+
+critical: Detector = Detector()
+""",
+    "one of two definitions": """\
+try:
+    import gymnasium
+except ImportError:
+    gymnasium = None
+if gymnasium:
+    def critical(obs): return True, [0.5, 0.5], 0.0
+else:
+    def critical(obs): return True, [0.5, 0.5], 0.0
+""",
+}
+
+
+@pytest.mark.parametrize("is_trusted", [False, True])
+@pytest.mark.parametrize("form", FORMS)
+def test_critical_may_have_any_form_and_answers_its_callers_as_written(form, is_trusted):
+    guidance = CriticalFunction(FORMS[form], TWO, is_trusted)
+    entry, advice = guidance.consult(np.full(3, 3.0))
+    assert advice is not None
+    assert (advice[0].tolist(), advice[1]) == ([0.5, 0.5], 0.0)
+    assert entry == (form == "one of two definitions" and not is_trusted)
+    assert len(guidance) == len(guidance.lines) == 1 + (form == "one of two definitions")
+    assert guidance.faults.counts.total == 0
+
+
+def test_the_entry_of_code_that_calls_itself_is_that_of_the_call_from_outside():
+    source = "def critical(obs):\n    if obs[0] > 1:\n        return critical(obs / 2)\n    return True, [0.5, 0.5], 0.0\n"
+    guidance = CriticalFunction(source, TWO)
+    assert [guidance.consult(np.full(3, size))[0] for size in (3.0, 0.5)] == [0, 1]
+
+
+def test_code_without_critical_is_refused():
+    with pytest.raises(PolicyRejected, match=r"no function critical\(obs\)"):
+        CriticalFunction("def danger(obs):\n    return True, [0.5, 0.5], 0.0\n", TWO)
+    with pytest.raises(PolicyRejected, match="line 3: policy is not what is asked for"):
+        CriticalFunction("def critical(obs):\n    return policy[0]\npolicy = [None]\n", TWO)
 
 
 def test_a_variable_of_its_own_name_is_not_a_call_of_itself():

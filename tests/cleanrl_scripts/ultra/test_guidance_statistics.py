@@ -4,7 +4,7 @@ import gymnasium as gym
 import pytest
 from gymnasium.wrappers import RecordEpisodeStatistics
 
-from cleanrl_scripts.ultra.guidance_statistics import GuidanceStatistics
+from cleanrl_scripts.ultra.guidance_statistics import GuidanceStatistics, trouble
 
 
 class Guided(gym.Wrapper):
@@ -34,3 +34,17 @@ def test_shares_are_of_the_episode_at_hand():
             "ultra/llm_return": 0.5,
             "ultra/llm_share": pytest.approx(0.5 / 10.5),
         }
+
+
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        ((1000, 7, 0, 0), ""),
+        ((1000, 0, 0, 0), "no state was critical in 1,000 steps"),
+        ((1000, 7, 3, 0), "the code for critical states failed 3 times"),
+        ((1000, 0, 3, 0), "no state was critical in 1,000 steps; the code for critical states failed 3 times"),
+        ((1000, 7, 13, 1), "the code for critical states failed 13 times, 10 times in a row, and is not called any more"),
+    ],
+)
+def test_trouble_in_words(counts, words):
+    assert trouble(*counts) == words
