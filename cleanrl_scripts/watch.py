@@ -3,6 +3,7 @@
 #   python cleanrl_scripts/watch.py --env-id Walker2d-v4             # the shipped prior; random actions if there is none
 #   python cleanrl_scripts/watch.py --env-id Pendulum-v1 --prior my_policy.py --output pendulum.gif
 #   python cleanrl_scripts/watch.py --run runs/Walker2d-v4__ppo_camel__auto__1__1795786501
+import functools
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,8 @@ class Args:
     """the environment; with --run, that of the run"""
     run: str | None = None
     """a run folder: its final agent plays"""
+    sampled: bool = False
+    """with --run, on Discrete actions: sample, as ppo_ultra.py does in evaluations, instead of the most probable action"""
     prior: str | None = None
     """a shipped prior's name | FILE.py | trusted:FILE.py | FOLDER"""
     candidate: int | None = None
@@ -87,12 +90,18 @@ def player(args: Args) -> tuple[gym.Env, PriorPolicy, str]:
         raise UserError("give either --run, a run folder, or --env-id, an environment")
     if args.run and (args.prior or args.candidate is not None):
         raise UserError("--run and --prior: one of them plays")
+    if args.sampled and not args.run:
+        raise UserError("--sampled is for the agent of a --run")
     if args.run and args.env_kwargs != "{}":
         raise UserError("--env-kwargs is for --env-id; a run folder knows its environment")
     mode = "human" if has_display() and args.output is None else "rgb_array"
     if args.run:
         agent = load_agent(args.run)
-        return agent.make(render_mode=mode), agent, "the agent"
+        env = agent.make(render_mode=mode)
+        if args.sampled and not isinstance(env.action_space, gym.spaces.Discrete):
+            raise UserError(f"--sampled is for Discrete actions, got {env.action_space} in {agent.env_id}")
+        policy = functools.partial(agent, rng=np.random.default_rng(args.seed)) if args.sampled else agent
+        return env, policy, "the agent"
     assert args.env_id is not None
     env = make_rendering(args.env_id, mode, **env_kwargs_of(args.env_kwargs))
     if args.prior or args.env_id in shipped_priors() or args.candidate is not None:

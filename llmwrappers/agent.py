@@ -90,10 +90,9 @@ _LAYERS: dict[str, Callable[..., Callable]] = {
 
 
 class Agent:
-    """Takes a trained agent's most probable action, without mask, prior or LLM.
+    """Takes a trained agent's most probable action, or on a Discrete space a sample; without mask, prior or LLM.
 
-    The scripts' evaluations do the same; but on Discrete spaces ``eval/episodic_return`` of ppo_ultra.py is that of sampled
-    actions, and ``eval/deterministic_return`` is this agent's.
+    The scripts' evaluations take the most probable one; ppo_ultra.py on Discrete spaces samples.
 
     Attributes:
         env_id, env_kwargs: the environment of its training
@@ -110,12 +109,17 @@ class Agent:
         ]
         self._size = next(arrays[f"{i}.0"].shape[-1] for i, (_, size, _) in enumerate(facts["layers"]) if size)  # of the input
 
-    def __call__(self, observation: Any) -> Any:
+    def __call__(self, observation: Any, rng: np.random.Generator | None = None) -> Any:
         """Returns the native action at one raw observation: on a Box an array of its shape, on a Discrete space an int.
 
+        Args:
+            rng: draws a sample instead of the most probable action; on a Discrete space only
+
         Raises:
-            ValueError: the observation has another size than those of its training
+            ValueError: the observation has another size than those of its training; or ``rng`` is given on a Box
         """
+        if rng is not None and self._head != "categorical":
+            raise ValueError(f"rng samples on Discrete spaces only; the actions of {self.env_id} are a Box: leave it out")
         x, arrays = self._vector(observation)[None], self._arrays
         if "mean" in arrays:
             z = (x - arrays["mean"]) * arrays["inverse_std"]
@@ -123,7 +127,9 @@ class Agent:
         for step in self._steps:
             x = step(x)
         if self._head == "categorical":
-            return int(x[0].argmax()) + self._start
+            # The largest logit plus Gumbel noise is a sample of the softmax.
+            logits = x[0] if rng is None else x[0] + rng.gumbel(size=x[0].shape)
+            return int(logits.argmax()) + self._start
         low, high = arrays["low"], arrays["high"]
         if self._head == "tanh":
             return to_native(np.tanh(x[0]).reshape(low.shape), low, high)

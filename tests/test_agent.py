@@ -72,6 +72,28 @@ def test_its_return_is_the_evaluations(script, arguments, tmp_path):
     agent = load_agent(run_dir)
     assert agent.env_id in arguments
     assert evaluate(agent.make(), agent, seed=1, episodes=3) == pytest.approx(returned, rel=1e-5)
+    if "ppo_ultra" in script:
+        with pytest.raises(ValueError, match="rng samples on Discrete spaces only; the actions of Hopper-v4 are a Box"):
+            agent(np.zeros(11), np.random.default_rng(0))
+
+
+def test_actions_of_a_discrete_space_may_be_sampled(tmp_path, capsys):
+    arguments = f"--env-id CartPole-v1 --arm none --agent none --total-timesteps 256 --network-hidden 8 {PPO}"
+    run_dir, _ = train("ppo_ultra.py", arguments, tmp_path)
+    lines = capsys.readouterr().out.splitlines()[-3:]
+    assert lines[0].endswith(" --sampled")
+    assert lines[1].endswith("action = agent(observation, rng)")
+    assert "as the evaluation did; without rng or --sampled, the most probable actions, which returned" in lines[2]
+    agent, rng = load_agent(run_dir), np.random.default_rng(0)
+    states = torch.load(run_dir / "agent.pt", weights_only=True)["agent"]["network"]
+    observation = np.array([0.3, 1.0, -0.1, 0.2])
+    samples = [agent(observation, rng) for _ in range(4000)]
+    own = ActorCritic(gym.make("CartPole-v1").observation_space, Discrete(2), rng, torch.device("cpu"), (8,))
+    own.network.load_state_dict(states)
+    own.observations.load_state_dict(torch.load(run_dir / "agent.pt", weights_only=True)["agent"]["observations"])
+    probability = torch.softmax(own(torch.from_numpy(own.normalized(observation)[None]))[0], 1)[0, 1].item()
+    assert 0.05 < probability < 0.95
+    assert np.mean(samples) == pytest.approx(probability, abs=0.03)
 
 
 def test_it_needs_no_torch_and_may_be_a_prior(tmp_path):

@@ -3,10 +3,13 @@
 import re
 import sys
 
+import numpy as np
 import pytest
 from conftest import ROOT, load_script
+from gymnasium.spaces import Box, Discrete
 from imageio_ffmpeg import count_frames_and_secs
 
+from llmwrappers.agent import save_agent
 from llmwrappers.errors import UserError
 
 
@@ -29,6 +32,23 @@ def test_a_film_shows_at_most_25_pictures_a_second_and_lasts_as_long_as_the_epis
 def test_a_run_brings_its_agent_and_its_environment(watch, also):
     with pytest.raises(UserError, match=f"{also[0] if also[0] == '--env-kwargs' else '--prior'}"):
         watch(["--run", "runs/some", *also])
+
+
+def test_the_agent_of_a_run_samples_on_discrete_actions_if_told_to(watch, tmp_path, capsys):
+    layers = [("Linear", [np.zeros((2, 4), np.float32), np.float32([0.1, 0.0])], {})]
+    facts = {"env_id": "CartPole-v1", "env_kwargs": "{}", "script": "ppo_ultra", "head": "categorical"}
+    save_agent(tmp_path, facts, layers, Discrete(2), {})
+    output = ["--output", str(tmp_path / "film.gif")]
+    watch(["--run", str(tmp_path), *output])
+    watch(["--run", str(tmp_path), "--sampled", *output])
+    first, second = re.findall(r"return (\S+),", capsys.readouterr().out)
+    assert float(first) < 12 < float(second)  # always to the left; a coin
+    with pytest.raises(UserError, match="--sampled is for the agent of a --run"):
+        watch(["--env-id", "CartPole-v1", "--sampled", *output])
+    layers[0] = ("Linear", [np.zeros((1, 3), np.float32), np.zeros(1, np.float32)], {})
+    save_agent(tmp_path, {**facts, "env_id": "Pendulum-v1", "head": "tanh"}, layers, Box(-2, 2, (1,)), {})
+    with pytest.raises(UserError, match="--sampled is for Discrete actions"):
+        watch(["--run", str(tmp_path), "--sampled", *output])
 
 
 def test_the_way_out_for_a_prior_of_another_environment_is_an_option(watch, tmp_path, capsys):
