@@ -15,6 +15,7 @@ import dataclasses
 import json
 import math
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -70,8 +71,6 @@ class Hyperparameters(SourceArgs):
     """the fraction of total_timesteps over which that weight falls to 0; then the agent chooses all its actions"""
 
     # PPO
-    network_hidden: tuple[int, ...] = (64, 64)
-    """widths of the hidden layers, not of networks for images"""
     learning_rate: float = 3e-4
     """the learning rate of the optimizer"""
     num_envs: int = 1
@@ -120,7 +119,7 @@ class Args(RunArgs, Hyperparameters):  # in --help the first base comes last
 
 RANGES = {
     "at least 0": ("ent_coef", "vf_coef"),
-    "at least 1": ("network_hidden", "num_envs", "num_steps", "num_minibatches", "update_epochs"),
+    "at least 1": ("num_envs", "num_steps", "num_minibatches", "update_epochs"),
     "finite and above 0": ("learning_rate", "clip_coef", "max_grad_norm"),
     "finite and at least 0": ("alpha", "imitation_coef"),
     "in (0, 1]": ("imitation_fraction",),
@@ -332,8 +331,7 @@ def main(argv: list[str] | None = None) -> None:
     device = torch.device("cuda" if images and torch.cuda.is_available() and args.cuda else "cpu")
     # All random numbers of the run but the environments'; the choice of states has its own stream.
     rng, chooser = np.random.default_rng(args.seed), np.random.default_rng((args.seed, 1))
-    agent = ActorCritic(env.observation_space, env.action_space, rng, device, args.network_hidden)
-    load_agent(args, agent)
+    agent = load_agent(args, partial(ActorCritic, env.observation_space, env.action_space, rng, device))
     guidance = load_critical_states(args, env, agent, chooser, PPO)
     if args.fidelity_episodes:
         assert guidance is not None
@@ -439,7 +437,7 @@ def train(
         if args.save_model:
             agent.save(run_dir, args, global_step)
             if args.trajectory_episodes:
-                trajectories = record(make_flat_env(args), args.env_id, agent, args.trajectory_episodes, args.seed)
+                trajectories = record(make_flat_env(args), args, agent)
                 trajectories.save(run_dir / "trajectories.npz")
                 logger.print(f"{trajectories} in trajectories.npz")
         verdicts = str(worth or ""), "" if guidance is None else trouble(**summary["guidance"])

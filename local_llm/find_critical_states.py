@@ -37,7 +37,7 @@ from llmwrappers import PolicyRejected, Trajectories
 from llmwrappers.critical_states.guidance import SHIPPED
 from llmwrappers.errors import UserError
 from llmwrappers.files import folder_name
-from llmwrappers.making import make
+from llmwrappers.making import env_kwargs_of, make
 from local_llm.command import (
     SHIPPED_REPLIES,
     Overwriting,
@@ -74,6 +74,8 @@ def run(args: argparse.Namespace) -> None:
         return
     trajectories = Trajectories.load(args.trajectories)
     args.env_id = args.env_id or trajectories.env_id
+    if args.env_id == trajectories.env_id:
+        args.env_kwargs = args.env_kwargs or env_kwargs_of(trajectories.env_kwargs)
     env = flattened_as(trajectories, make(args.env_id, **args.env_kwargs))
     name = folder_name(args.env_id)
     args.shipped, output = SHIPPED / name, args.output or TABLES / name

@@ -115,7 +115,8 @@ class ActorCritic:
 
     def save(self, run_dir: Path, args: RunArgs, global_step: int) -> None:
         """Writes agent.pt, for the scripts, and agent.npz, for ``llmwrappers.load_agent``."""
-        save_torch(run_dir / "agent.pt", {"env_id": args.env_id, "global_step": global_step, "agent": self.state_dict()})
+        facts = {"env_id": args.env_id, "env_kwargs": args.env_kwargs, "global_step": global_step}
+        save_torch(run_dir / "agent.pt", {**facts, "agent": self.state_dict()})
         rng, shape = np.random.default_rng(0), (10, *self.observation_shape)
         if isinstance(self.network, ConvNet):
             layers = layers_of(copy.deepcopy(self.network.body).cpu())

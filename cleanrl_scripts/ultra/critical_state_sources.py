@@ -24,6 +24,7 @@ from llmwrappers.critical_states.guidance import SHIPPED, Guidance, load_guidanc
 from llmwrappers.errors import UserError
 from llmwrappers.faults import MAX_IN_A_ROW, FaultCounts
 from llmwrappers.files import folder_name, sha256
+from llmwrappers.making import env_kwargs_of
 from llmwrappers.priors import TRUSTED
 
 
@@ -35,7 +36,8 @@ class SourceArgs(CommonArgs):
     episodes, and ends"""
     agent: str = "shipped"
     """the agent to fine-tune: shipped (env_id's), the agent.pt of a run, or none (a new agent)"""
-
+    network_hidden: tuple[int, ...] | None = None
+    """widths of a new agent's hidden layers, not of networks for images (default: 64 64); --agent has its own"""
     trajectory_episodes: int = 10
     """episodes of the final agent, with its exploration noise, to save beside it"""
 
@@ -60,7 +62,7 @@ class SourceArgs(CommonArgs):
 
 SOURCE_RANGES = {
     "at least 0": ("pretrain_timesteps", "trajectory_episodes", "patience_steps", "fidelity_episodes"),
-    "at least 1": ("statemask_timesteps",),
+    "at least 1": ("network_hidden", "statemask_timesteps"),
 }
 
 
@@ -138,15 +140,18 @@ def source_files(args: SourceArgs) -> dict[str, str]:
     return {name: sha256(path) for name, path in files.items()}
 
 
-def load_agent(args: SourceArgs, agent: ActorCritic) -> None:
-    """Loads the agent.pt that --agent names, if any.
+def load_agent(args: SourceArgs, make_agent: Callable[..., ActorCritic]) -> ActorCritic:
+    """Returns the agent that --agent names, or a new one.
+
+    Args:
+        make_agent: widths of the hidden layers -> a new agent
 
     Raises:
         UserError: no such file, damaged, of an older version, of another environment or of another architecture
     """
     path = agent_path(args)
     if path is None:
-        return
+        return make_agent(args.network_hidden or (64, 64))
     try:
         saved = torch.load(path, map_location="cpu", weights_only=True)
         saved_id, state = saved["env_id"], saved["agent"]
@@ -157,15 +162,19 @@ def load_agent(args: SourceArgs, agent: ActorCritic) -> None:
         raise UserError(f"--agent {path} is of an older version of this script; train it again with --pretrain-timesteps")
     if saved_id != args.env_id:
         raise UserError(f"--agent {path}: its env_id is {saved_id}, --env-id is {args.env_id}")
+    agent = make_agent(args.network_hidden or (sizes or ())[1:-1])
     if sizes != agent.sizes:
-        way_out = f"; give --network-hidden {' '.join(map(str, sizes[1:-1]))}" if sizes and len(sizes) > 2 else ""
-        raise UserError(f"--agent {path}: its network's sizes are {sizes}, those of this run are {agent.sizes}{way_out}")
+        raise UserError(f"--agent {path}: its network's sizes are {sizes}, those of this run are {agent.sizes}")
     try:
         agent.load_state_dict(state)
     except ValueError as error:
         raise UserError(f"--agent {path}: {error}") from None
     except Exception as error:
         raise UserError(f"--agent {path} is damaged: {type(error).__name__}: {error}") from None
+    trained_in = saved.get("env_kwargs", args.env_kwargs)  # older files do not tell
+    if env_kwargs_of(trained_in) != env_kwargs_of(args.env_kwargs):
+        print(f"note: --agent {path} was trained with --env-kwargs '{trained_in}', this run has '{args.env_kwargs}'")
+    return agent
 
 
 def matched_info(env: gym.Env) -> str | None:

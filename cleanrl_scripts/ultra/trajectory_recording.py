@@ -4,13 +4,14 @@ import gymnasium as gym
 import numpy as np
 
 from cleanrl_scripts.learning.actor_critic import ActorCritic
+from cleanrl_scripts.ultra.critical_state_sources import SourceArgs
 from llmwrappers import Trajectories
 
 
-def record(env: gym.Env, env_id: str, agent: ActorCritic, episodes: int, seed: int) -> Trajectories:
+def record(env: gym.Env, args: SourceArgs, agent: ActorCritic) -> Trajectories:
     """Episodes of the agent with sampled actions, as in training. Closes the environment."""
     steps, lengths, terminations, final_observations = [], [], [], []
-    seeds = [seed + 20_000 + episode for episode in range(episodes)]
+    seeds = [args.seed + 20_000 + episode for episode in range(args.trajectory_episodes)]
     for episode_seed in seeds:
         rng, length, done = np.random.default_rng(episode_seed), 0, False
         observation, _ = env.reset(seed=episode_seed)
@@ -26,7 +27,8 @@ def record(env: gym.Env, env_id: str, agent: ActorCritic, episodes: int, seed: i
     env.close()
     observations, actions, rewards = zip(*steps, strict=True)
     return Trajectories(
-        env_id=env_id,
+        env_id=args.env_id,
+        env_kwargs=args.env_kwargs,
         observations=np.array(observations),
         actions=np.array(actions, agent.policy.dtype),
         rewards=np.array(rewards, np.float32),

@@ -29,6 +29,7 @@ class Trajectories:
         terminations: (E,) bool, True if the episode terminated, False if it was truncated
         final_observations: (E, \\*obs_shape), the observation after the last step of each episode
         seeds: (E,) int64, of each reset
+        env_kwargs: arguments of gym.make, as a JSON object
 
     Raises:
         ValueError: an array has another shape or kind, the lengths do not add up, or there is NaN or Inf
@@ -51,6 +52,7 @@ class Trajectories:
     terminations: NDArray[np.bool_]
     final_observations: NDArray
     seeds: NDArray[np.int64]
+    env_kwargs: str = "{}"
 
     def __str__(self) -> str:
         return f"{len(self)} episodes, mean return {self.returns.mean():.4g}"
@@ -125,14 +127,15 @@ class Trajectories:
 
         def part(steps: slice, episodes: slice) -> Trajectories:
             arrays = {name: getattr(self, name)[steps if name in of_steps else episodes] for name in ARRAYS}
-            return Trajectories(self.env_id, **arrays)
+            return Trajectories(self.env_id, **arrays, env_kwargs=self.env_kwargs)
 
         return part(slice(first), slice(n)), part(slice(first, None), slice(n, None))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a compressed .npz file, as a whole or not at all."""
         file = io.BytesIO()
-        np.savez_compressed(file, env_id=np.array(self.env_id), **{name: getattr(self, name) for name in ARRAYS})
+        facts = {name: np.array(getattr(self, name)) for name in FACTS}
+        np.savez_compressed(file, **facts, **{name: getattr(self, name) for name in ARRAYS})
         write_atomically(Path(path), file.getvalue())
 
     @classmethod
@@ -151,10 +154,11 @@ class Trajectories:
                 missing = {"env_id", *ARRAYS} - set(file.files)
                 if missing:
                     raise ValueError(f"the field {', '.join(sorted(missing))} is missing")
-                arrays = {name: file[name] for name in ("env_id", *ARRAYS)}
-            return cls(str(arrays.pop("env_id")), **arrays)
+                facts = {name: str(file[name]) for name in FACTS if name in file.files}  # older files have no env_kwargs
+                return cls(**facts, **{name: file[name] for name in ARRAYS})
         except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
             raise ValueError(f"cannot read trajectories from {os.fspath(path)!r}: {error}") from error
 
 
-ARRAYS = tuple(field.name for field in fields(Trajectories) if field.name != "env_id")
+FACTS = ("env_id", "env_kwargs")
+ARRAYS = tuple(field.name for field in fields(Trajectories) if field.name not in FACTS)

@@ -924,6 +924,18 @@ def test_wrong_arguments_are_named(ppo_ultra, pretrained, tmp_path):
     assert not (tmp_path / "runs").exists()
 
 
+def test_an_agent_brings_its_widths_and_says_where_it_was_trained(train, capsys):
+    new = "--arm", "none", "--total-timesteps", "128", "--env-kwargs", '{"g": 5}'
+    run_dir = train(*PENDULUM, *new, "--agent", "none", "--network-hidden", "16", "8")
+    assert torch.load(run_dir / "agent.pt")["agent"]["sizes"] == [3, 16, 8, 1]
+    assert Trajectories.load(run_dir / "trajectories.npz").env_kwargs == '{"g": 5}'
+    other = train(*PENDULUM, *new[:4], "--agent", str(run_dir / "agent.pt"))
+    assert torch.load(other / "agent.pt")["agent"]["sizes"] == [3, 16, 8, 1]
+    assert """agent.pt was trained with --env-kwargs '{"g": 5}', this run has '{}'""" in capsys.readouterr().out
+    train(*PENDULUM, *new, "--agent", str(run_dir / "agent.pt"))
+    assert "was trained with" not in capsys.readouterr().out
+
+
 def test_wrong_files_are_named_with_the_field(ppo_ultra, pretrained, tmp_path):
     def says(*arguments):
         return refusal(ppo_ultra, "--runs-dir", str(tmp_path / "runs"), *arguments)
@@ -935,10 +947,8 @@ def test_wrong_files_are_named_with_the_field(ppo_ultra, pretrained, tmp_path):
     other = says("--env-id", "MountainCarContinuous-v0", "--agent", agent, "--critical-states", table)
     assert "its env_id is Pendulum-v1, --env-id is MountainCarContinuous-v0" in other
     saved = torch.load(agent)
-    saved["agent"]["sizes"][1] = 32
-    torch.save(saved, broken)
-    architecture = says(*PENDULUM, "--agent", str(broken), "--critical-states", table)
-    assert "sizes are [3, 32, 64, 1], those of this run are [3, 64, 64, 1]; give --network-hidden 32 64" in architecture
+    architecture = says(*PENDULUM, "--agent", agent, "--critical-states", table, "--network-hidden", "32", "64")
+    assert "sizes are [3, 64, 64, 1], those of this run are [3, 32, 64, 1]" in architecture
     saved["agent"] = {"network": {"sizes": [3, 64, 64, 1], "parameters": torch.zeros(9), "optimizer": None}}
     torch.save(saved, broken)
     assert "is of an older version" in says(*PENDULUM, "--agent", str(broken), "--critical-states", table)

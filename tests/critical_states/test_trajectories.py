@@ -28,7 +28,7 @@ GRIDS = FIELDS | {
 
 
 def assert_equal(one, other):
-    assert one.env_id == other.env_id
+    assert (one.env_id, one.env_kwargs) == (other.env_id, other.env_kwargs)
     for name in ARRAYS:
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
         assert getattr(one, name).dtype == getattr(other, name).dtype
@@ -46,9 +46,10 @@ def test_episodes_lie_one_after_the_other():
 
 @pytest.mark.parametrize("n", [1, 2])
 def test_split_keeps_every_episode(n):
-    three = Trajectories(**FIELDS)
+    three = Trajectories(**FIELDS, env_kwargs='{"g": 1.62}')
     parts = three.split(n)
     assert [len(part) for part in parts] == [n, 3 - n]
+    assert [part.env_kwargs for part in parts] == ['{"g": 1.62}'] * 2
     for name in ARRAYS:
         np.testing.assert_array_equal(np.concatenate([getattr(part, name) for part in parts]), FIELDS[name])
     assert np.concatenate([part.returns for part in parts]).tolist() == [1, 14, 48]
@@ -62,7 +63,7 @@ def test_split_leaves_no_part_empty(n):
 
 @pytest.mark.parametrize(("fields", "dtype"), [(FIELDS, np.float32), (GRIDS, np.int64)], ids=["vectors", "grids"])
 def test_a_file_gives_back_what_was_saved(tmp_path, fields, dtype):
-    saved, path = Trajectories(**fields), tmp_path / "played.npz"
+    saved, path = Trajectories(**fields, env_kwargs='{"g": 1.62}'), tmp_path / "played.npz"
     saved.save(path)
     loaded = Trajectories.load(path)
     assert_equal(loaded, saved)

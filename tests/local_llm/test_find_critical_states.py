@@ -284,6 +284,14 @@ class TestCommand:
         assert made == [{"g": 1.62}]
         assert facts(saved.parent / "again")["env_kwargs"] == {"g": 1.62}
 
+    def test_what_the_episodes_were_played_in_is_known(self, saved, monkeypatch, capsys):
+        dataclasses.replace(Trajectories.load("trajectories.npz"), env_kwargs='{"g": 1.62}').save("trajectories.npz")
+        backend = Scripted(*GOOD)
+        assert self.run(monkeypatch, backend) == 0
+        assert all("This environment was made with g=1.62; where" in prompt for prompt in backend.prompts)
+        assert """--env-id Pendulum-v1 --env-kwargs '{"g": 1.62}' --agent""" in capsys.readouterr().out
+        assert facts(saved.parent / "tables" / "Pendulum-v1")["env_kwargs"] == {"g": 1.62}
+
     def test_what_came_is_recorded_and_the_same_command_goes_on(self, saved, monkeypatch, capsys):
         backend = Scripted(*GOOD[:2], ModelError("the server is down"))
         assert self.run(monkeypatch, Recorded(backend, "recordings"), "--recordings", "recordings") == 1
