@@ -198,6 +198,25 @@ class Pictures(gym.Env):
 gym.register("llmwrappers-tests/Pictures-v0", entry_point=Pictures, disable_env_checker=True)
 
 
+class Pictures80(gym.Env):
+    """Pays the number of the action in every second picture; five pictures an episode."""
+
+    action_space, observation_space = Discrete(3), Box(0, 255, (2, 80, 80), np.uint8)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return self.np_random.integers(0, 256, (2, 80, 80), dtype=np.uint8), {}
+
+    def step(self, action):
+        self.t += 1
+        picture = self.np_random.integers(0, 256, (2, 80, 80), dtype=np.uint8)
+        return picture, float(action) * (self.t % 2), self.t == 5, False, {}
+
+
+gym.register("llmwrappers-tests/Pictures80-v0", entry_point=Pictures80, disable_env_checker=True)
+
+
 class Bounded(OneStep):
     """An action space with other bounds, among them such as no mask can serve."""
 

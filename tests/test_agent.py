@@ -26,25 +26,6 @@ SHORT = "--eval-episodes 3 --eval-every 100000 --no-cuda"
 CAMEL = f"{PPO} --clone-steps 600 --clone-minibatches 4"
 
 
-class Pictures(gym.Env):
-    """Pays the number of the action in every second picture; five pictures an episode."""
-
-    action_space, observation_space = Discrete(3), Box(0, 255, (2, 80, 80), np.uint8)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.t = 0
-        return self.np_random.integers(0, 256, (2, 80, 80), dtype=np.uint8), {}
-
-    def step(self, action):
-        self.t += 1
-        picture = self.np_random.integers(0, 256, (2, 80, 80), dtype=np.uint8)
-        return picture, float(action) * (self.t % 2), self.t == 5, False, {}
-
-
-gym.register("llmwrappers-tests/Pictures80-v0", entry_point=Pictures, disable_env_checker=True)
-
-
 def train(script, arguments, tmp_path):
     load_script(ROOT / "cleanrl_scripts" / script).main([*arguments.split(), *SHORT.split(), "--runs-dir", str(tmp_path)])
     (run_dir,) = tmp_path.glob("*")

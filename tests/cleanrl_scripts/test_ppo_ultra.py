@@ -918,6 +918,8 @@ def test_wrong_arguments_are_named(ppo_ultra, pretrained, tmp_path):
     assert "images must be uint8 of shape (channels, 80, 80)" in says(
         "--env-id", "llmwrappers-tests/Pictures-v0", "--agent", "none", "--arm", "none"
     )
+    without_objects = says("--env-id", "llmwrappers-tests/Pictures80-v0", "--agent", "none", *code)
+    assert "guidance reads info['objects'], a vector that the environment must give at reset and step; its" in without_objects
     grid = ("--env-id", "llmwrappers/PongGrid-v0", "--agent", "none", "--num-steps", "16", "--arm", "rnd")
     table = str(Path(llmwrappers.critical_states.guidance.SHIPPED) / "llmwrappers-PongObjects-v0" / "table.json")
     assert "--arm rnd needs observations that are vectors" in says(*grid, "--critical-states", table)
