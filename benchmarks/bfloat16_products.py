@@ -4,7 +4,7 @@
 
 A processor with bf16 matrix units rounds both operands of a product to bfloat16, to nearest, ties to even, and adds up in
 float32. Here torch rounds the operands, forward and backward; the agent acts in float32, as there. All arguments are those of
-td3_camel.py.
+td3_camel.py. Resume a run with this script, too: td3_camel.py would go on in float32.
 """
 
 import sys

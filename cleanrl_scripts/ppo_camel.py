@@ -387,8 +387,7 @@ def train(args: Args, ppo: PPO, teachers: dict[str, Teacher], eval_env: gym.Env,
 
         if args.save_model:
             agent.save(run_dir, args, global_step)
-        taught = args.prior != "none" and agent.is_copy
-        summary = {**evaluated, "taught": taught, "audition": verdict and asdict(verdict)}
+        summary = {**evaluated, "taught": agent.is_copy, "audition": verdict and asdict(verdict)}
         logger.write_summary(global_step, summary, str(verdict or ""))
 
 

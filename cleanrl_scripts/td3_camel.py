@@ -321,8 +321,8 @@ def train(args: Args, env: gym.Env, eval_env: gym.Env, space: Box, run_dir: Path
         return values
 
     # Checkpoints are made between episodes. The next reset takes its seed from the run's own stream, so the environment has no
-    # other state, and a resumed run does exactly what an uninterrupted run does. The last
-    # checkpoint may cut an episode, so that --resume can take more steps from there.
+    # other state, and a resumed run does exactly what an uninterrupted run does. The last checkpoint may cut an episode, so
+    # that --resume can take more steps from there.
     with Logger(args, run_dir, arm_of(args), args.total_timesteps, td3.hardware + matmul, checkpoint) as logger:
         if not checkpoint:
             evaluated = evaluate_now()

@@ -38,7 +38,7 @@ class Args:
     prior: str | None = None
     """a shipped prior's name | FILE.py | trusted:FILE.py | FOLDER"""
     candidate: int | None = None
-    """which of a shipped prior's candidates"""
+    """which candidate of a shipped prior, or of a folder of write-policy"""
     prior_of_another_env: bool = False
     """allow a prior that was written for another environment"""
     env_kwargs: str = "{}"

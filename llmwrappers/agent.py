@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from llmwrappers.action_masks.intervals import to_native
 from llmwrappers.files import write_atomically
-from llmwrappers.making import env_kwargs_of, make, make_rendering
+from llmwrappers.making import env_kwargs_of, make_for_agent, make_rendering
 
 Layer = tuple[str, Sequence[NDArray], dict[str, Any]]
 """A layer: its name in torch.nn, its parameters, its options."""
@@ -137,7 +137,7 @@ class Agent:
 
     def make(self, **kwargs: Any) -> gym.Env:
         """Makes the agent's environment, as ``gym.make`` does: ``agent.make(render_mode="human")``."""
-        made = make_rendering if "render_mode" in kwargs else make
+        made = make_rendering if "render_mode" in kwargs else make_for_agent
         return made(self.env_id, **{**env_kwargs_of(self.env_kwargs), **kwargs})
 
     def __repr__(self) -> str:

@@ -16,9 +16,10 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
+from gymnasium.spaces import Box, Dict, Tuple
 from gymnasium.wrappers import FilterObservation
 
+from llmwrappers.action_spaces import require_action_space
 from llmwrappers.bounded_episodes import bounded
 from llmwrappers.files import make_importable
 
@@ -28,8 +29,6 @@ NEW_MUJOCO = (3, 12)
 IMAGE_SIDE = 32
 # Height and width of the images that the convolutional network of the PPO scripts takes.
 NETWORK_IMAGE = (80, 80)
-# The most combinations of a MultiDiscrete or MultiBinary space to number as one Discrete.
-MOST_COMBINATIONS = 4096
 OF_RENDERING = ("render_mode", "camera_name")
 # Prefix of a package's ids: the module that registers them, and the pip extra that installs it.
 PACKAGES = {"ALE/": ("ale_py", "environments"), "MiniGrid-": ("minigrid", "grid"), "BabyAI-": ("minigrid", "grid")}
@@ -86,13 +85,14 @@ def make_rendering(env_id: str, render_mode: str = "rgb_array", **make_kwargs) -
     It renders once here, so that a missing package raises before there is work to lose.
 
     Raises:
-        gymnasium.error.Error: the environment cannot be rendered; and the errors of ``make``
+        gymnasium.error.Error: the environment cannot be rendered; and the errors of ``make`` but those of the
+            action space
     """
     render_without_display()
     try:  # MuJoCo environments' default camera loses sight of the moving body
-        env = make(env_id, **make_kwargs, render_mode=render_mode, camera_name="track")
+        env = make_for_agent(env_id, **make_kwargs, render_mode=render_mode, camera_name="track")
     except TypeError:
-        env = make(env_id, **make_kwargs, render_mode=render_mode)
+        env = make_for_agent(env_id, **make_kwargs, render_mode=render_mode)
     try:
         env.reset(seed=0)
         env.render()
@@ -237,67 +237,23 @@ def made(env_id: str, **make_kwargs) -> gym.Env:
 
 
 def make(env_id: str, **make_kwargs) -> gym.Env:
-    """Makes an environment for measurements: ``without_text``, with ``bounded`` episodes.
+    """Makes an environment in which a prior can act: ``without_text``, with ``bounded`` episodes.
 
     Raises:
         gymnasium.error.Error: the environment does not exist, cannot be made, or a package that it needs is missing
         TypeError: the environment does not take these arguments
         ValueError: the action space is neither Discrete nor a Box of floats with finite bounds
     """
-    with warnings.catch_warnings():
-        accept_older_versions()
-        env = bounded(without_text(made(env_id, **make_kwargs)))
+    env = make_for_agent(env_id, **make_kwargs)
     require_action_space(env.action_space)
     return env
 
 
-def require_action_space(space: gym.Space) -> None:
-    """Refuses action spaces that nothing here supports; the error names the wrapper to use.
-
-    Raises:
-        ValueError: the space is neither Discrete nor a Box of floats with finite bounds
-
-    Example:
-        >>> require_action_space(MultiDiscrete([3, 2]))
-        Traceback (most recent call last):
-        ...
-        ValueError: needs a Discrete action space or a Box of floats with finite bounds, got MultiDiscrete([3 2]); register \
-the environment with gymnasium.wrappers.TransformAction and Discrete(6), which numbers the combinations: \
-lambda i: np.array(np.unravel_index(i, (3, 2)))
-    """
-    is_bounded = isinstance(space, Box) and np.issubdtype(space.dtype, np.floating) and space.is_bounded("both")
-    if not (is_bounded or isinstance(space, Discrete)):
-        served = "a Discrete action space or a Box of floats with finite bounds"
-        raise ValueError(f"needs {served}, got {space}; {transformed_actions(space)}")
-
-
-def transformed_actions(space: gym.Space) -> str:
-    """Returns advice for an action space that nothing here supports: the wrapper to use.
-
-    Example:
-        >>> print(transformed_actions(Box(0, 5, (2,), np.int64)))
-        register the environment with gymnasium.wrappers.TransformAction and a Box of floats with finite bounds, which are \
-rounded: lambda action: np.rint(action).astype(np.int64)
-    """
-    if isinstance(space, Box):
-        way_out = "a Box of floats with finite bounds"
-        if not np.issubdtype(space.dtype, np.floating):
-            way_out += f", which are rounded: lambda action: np.rint(action).astype(np.{space.dtype})"
-    else:
-        counts: tuple[int, ...] = ()
-        if isinstance(space, MultiDiscrete) and not space.start.any():
-            counts = tuple(space.nvec.ravel().tolist())
-        elif isinstance(space, MultiBinary):
-            counts = (2,) * math.prod(space.shape)
-        way_out = "Discrete(n), which numbers the actions to choose among"
-        if counts and math.prod(counts) <= MOST_COMBINATIONS:
-            number = f"Discrete({math.prod(counts)}), which numbers the combinations"
-            dtype = "" if space.dtype == np.int64 else f", np.{space.dtype}"
-            shape = f".reshape{space.shape}" if len(space.shape or ()) > 1 else ""
-            way_out = f"{number}: lambda i: np.array(np.unravel_index(i, {counts}){dtype}){shape}"
-        elif isinstance(space, Tuple | Dict):
-            way_out += ", or a Box of floats that holds the parts one after the other"
-    return f"register the environment with gymnasium.wrappers.TransformAction and {way_out}"
+def make_for_agent(env_id: str, **make_kwargs) -> gym.Env:
+    """Makes the same with any action space: PPO needs no finite bounds."""
+    with warnings.catch_warnings():
+        accept_older_versions()
+        return bounded(without_text(made(env_id, **make_kwargs)))
 
 
 def is_image(space: gym.Space) -> bool:

@@ -11,6 +11,7 @@ import pytest
 import torch
 from conftest import ROOT, load_script
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
+from gymnasium.wrappers import TransformAction
 from torch import nn
 
 from cleanrl_scripts.common.arguments import RunArgs
@@ -56,6 +57,19 @@ def test_its_return_is_the_evaluations(script, arguments, tmp_path):
     if "ppo_ultra" in script:
         with pytest.raises(ValueError, match="rng samples on Discrete spaces only; the actions of Hopper-v4 are a Box"):
             agent(np.zeros(11), np.random.default_rng(0))
+
+
+def test_an_agent_with_actions_without_bounds_makes_its_environment(tmp_path):
+    def make(**kwargs):
+        return TransformAction(gym.make("Pendulum-v1", **kwargs), np.tanh, Box(-np.inf, np.inf, (1,)))
+
+    gym.register("llmwrappers-tests/AnyTorque-v0", entry_point=make)
+    layers = [("Linear", [np.ones((1, 3), np.float32), np.zeros(1, np.float32)], {})]
+    facts = {"env_id": "llmwrappers-tests/AnyTorque-v0", "env_kwargs": "{}", "script": "ppo_camel", "head": "gaussian"}
+    save_agent(tmp_path, facts, layers, Box(-np.inf, np.inf, (1,)), {})
+    agent = load_agent(tmp_path)
+    assert agent.make().action_space.shape == (1,)
+    assert agent.make(render_mode="rgb_array").render_mode == "rgb_array"
 
 
 def test_actions_of_a_discrete_space_may_be_sampled(tmp_path, capsys):

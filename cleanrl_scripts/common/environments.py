@@ -10,6 +10,7 @@ from gymnasium.spaces.utils import flatten_space
 
 from cleanrl_scripts.common.arguments import RunArgs
 from cleanrl_scripts.common.checked_env import CheckedEnv
+from llmwrappers.action_spaces import transformed_actions
 from llmwrappers.bounded_episodes import MAX_EPISODE_STEPS, bounded
 from llmwrappers.errors import UserError
 from llmwrappers.far_actions import far_actions
@@ -19,7 +20,6 @@ from llmwrappers.making import (
     image_refusal,
     is_image,
     render_without_display,
-    transformed_actions,
     way_out,
     without_text,
 )

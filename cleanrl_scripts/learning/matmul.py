@@ -3,7 +3,7 @@
 import torch
 
 
-def choose_matmul(precision: str = "float32") -> str:
+def choose_matmul(precision: str) -> str:
     """Picks the fastest products of the wanted precision on this CPU and says which.
 
     torch's bf16 switch sends float32 products to oneDNN, twice as fast as MKL on some processors. Without bf16 matrix units

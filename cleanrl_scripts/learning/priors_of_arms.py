@@ -62,7 +62,7 @@ class PriorArgs(CommonArgs):
     prior: str = "shipped"
     """shipped (env_id's) | none | random | a shipped prior's name | FILE.py | trusted:FILE.py | FOLDER | expert:RUN_DIR"""
     candidate: int | None = None
-    """which of a shipped prior's candidates (if not given: its default)"""
+    """which candidate of a shipped prior, or of a folder of write-policy (if not given: the default)"""
     prior_of_another_env: bool = False
     """if toggled, a prior that was written for another environment is allowed"""
     prior_input: str | None = None
@@ -98,7 +98,7 @@ def check_prior(args: PriorArgs) -> None:
         args.prior = args.env_id
     kind = args.prior_source.kind
     if args.candidate is not None and kind in ("none", "random", "auto", "expert"):
-        raise UserError(f"--candidate {args.candidate} needs a shipped prior, got --prior {args.prior}")
+        raise UserError(f"--candidate {args.candidate} needs a shipped prior or a folder, got --prior {args.prior}")
     if args.prior_input is not None and kind in ("none", "random", "expert"):
         raise UserError(f"--prior-input {args.prior_input} needs a prior that is code, got --prior {args.prior}")
 

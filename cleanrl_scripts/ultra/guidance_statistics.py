@@ -48,6 +48,6 @@ def trouble(steps: int, critical: int, faults: int, given_up: int) -> str:
     """What kept the guidance of a run from guiding, in words; nothing if it did."""
     failed = f"the code for critical states failed {faults:,} times"
     if given_up:
-        return f"{failed}, {MAX_IN_A_ROW} times in a row, and is not called any more"
+        return f"{failed}; after {MAX_IN_A_ROW} in a row {given_up} environment{'s' * (given_up > 1)} gave it up"
     parts = (not critical, f"no state was critical in {steps:,} steps"), (faults, failed)
     return "; ".join(words for is_so, words in parts if is_so)

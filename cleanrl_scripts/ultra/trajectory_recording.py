@@ -7,13 +7,15 @@ from cleanrl_scripts.learning.actor_critic import ActorCritic
 from cleanrl_scripts.ultra.critical_state_sources import SourceArgs
 from llmwrappers import Trajectories
 
+NOISE_STREAM = 6  # default_rng(seed) alone would repeat the environment's own stream
+
 
 def record(env: gym.Env, args: SourceArgs, agent: ActorCritic) -> Trajectories:
     """Episodes of the agent with sampled actions, as in training. Closes the environment."""
     steps, lengths, terminations, final_observations = [], [], [], []
     seeds = [args.seed + 20_000 + episode for episode in range(args.trajectory_episodes)]
     for episode_seed in seeds:
-        rng, length, done = np.random.default_rng(episode_seed), 0, False
+        rng, length, done = np.random.default_rng((episode_seed, NOISE_STREAM)), 0, False
         observation, _ = env.reset(seed=episode_seed)
         while not done:
             observation = np.array(observation)  # a copy: env may write the next one over it

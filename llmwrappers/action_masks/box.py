@@ -8,7 +8,7 @@ from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from llmwrappers.action_masks.intervals import center_and_half_width, interval_around, scale
-from llmwrappers.making import transformed_actions
+from llmwrappers.action_spaces import transformed_actions
 from llmwrappers.priors.contract import native_action
 
 Interval = tuple[NDArray, NDArray]

@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
 
-from llmwrappers.making import transformed_actions
+from llmwrappers.action_spaces import transformed_actions
 from llmwrappers.priors.contract import allowed_actions
 
 

@@ -100,10 +100,12 @@ def main() -> None:
             importlib.import_module(name)
         except Exception:  # the program's own import raises it again, with its line
             continue
+    gone: Any = None  # what sys.modules has for a module whose import fails
+    for name in failing:
+        sys.modules.setdefault(name, gone)
     for name in (*absent, *failing):
         for end in (i for i, letter in enumerate(name + ".") if letter == "."):
-            module: Any = None if name in failing else Absent(name[:end])  # the import of None fails
-            sys.modules.setdefault(name[:end], module)
+            sys.modules.setdefault(name[:end], Absent(name[:end]) if name in absent else gone)
     for module in (random, sys.modules.get("numpy.random")):  # NumPy's only if the policy names it
         if module is not None:
             module.seed(0)  # so that draws without a seed are the same in every run: runs with a seed must repeat

@@ -95,27 +95,26 @@ def difference(a: DiscountedReturns, b: DiscountedReturns, error_rate: float) ->
     freedom = squared_error**2 / squares if squares > 0 else sum(n for _, n in parts)
     if freedom <= 2:
         return estimate, -math.inf, math.inf
-    margin = student_quantile(1 - error_rate / 2, freedom) * math.sqrt(squared_error)
+    margin = student_quantile(error_rate, freedom) * math.sqrt(squared_error)
     return estimate, estimate - margin, estimate + margin
 
 
-def student_quantile(probability: float, freedom: float) -> float:
-    """The quantile of Student's t (Hill, "Algorithm 396", Communications of the ACM 13, 1970), for more than 2 degrees.
+def student_quantile(two_tailed: float, freedom: float) -> float:
+    """What the magnitude of Student's t exceeds with this probability, for more than 2 degrees of freedom.
+
+    Source: Hill, "Algorithm 396", Communications of the ACM 13, 1970.
 
     Example:
-        >>> round(student_quantile(0.975, 10), 3)
+        >>> round(student_quantile(0.05, 10), 3)
         2.228
     """
-    if probability < 0.5:
-        return -student_quantile(1 - probability, freedom)
-    two_tailed = 2 * (1 - probability)
     a = 1 / (freedom - 0.5)
     b = 48 / a**2
     c = ((20700 * a / b - 98) * a - 16) * a + 96.36
     d = ((94.5 / (b + c) - 3) / b + 1) * math.sqrt(a * math.pi / 2) * freedom
     y = (d * two_tailed) ** (2 / freedom)
     if y > 0.05 + a:
-        x = NormalDist().inv_cdf(probability)
+        x = -NormalDist().inv_cdf(two_tailed / 2)
         y = x * x
         if freedom < 5:
             c += 0.3 * (freedom - 4.5) * (x + 0.6)

@@ -172,7 +172,7 @@ class EntryWorth:
         return f"of {len(self._entries)} entries {'; '.join(parts)}; {unclear} met too rarely, or doing too little, to tell"
 
     def state(self) -> list[list[Any]]:
-        """Returns what a checkpoint keeps, in JSON types."""
+        """Returns what a checkpoint keeps."""
         return [
             [
                 e.played.state(),

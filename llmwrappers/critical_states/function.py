@@ -64,6 +64,7 @@ class CriticalFunction:
         source: Python code that defines ``critical(obs)``
         action_space: Box or Discrete
         is_trusted: whether the code runs in this process, with your rights
+        filename: the name of the file in error messages, if it is trusted
 
     Raises:
         PolicyRejected: the source is no Python, defines no ``critical``, or needs a module that is not installed
@@ -127,6 +128,8 @@ class CriticalFunction:
 
     def reset(self) -> None:
         """Begins an episode; code that raises in its own ``reset`` makes a fault."""
+        if self.faults.is_too_many:
+            return
         try:
             self._policy.reset()
         except Exception as error:
@@ -185,6 +188,7 @@ def _as_policy(source: str, space: gym.Space) -> tuple[str, int, list[int]]:
     else:
         raise TypeError(f"a critical function serves Box and Discrete action spaces, got {space}")
     tree = syntax_tree(source)  # parsed alone first: an open string or bracket would swallow what is added
+    source = source.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")  # as Python reads it
     lines = {name: statement.lineno for statement in tree.body for name in bound_names(statement)}
     if "policy" in lines:
         raise PolicyRejected(lines["policy"], "policy is not what is asked for; define critical(obs) alone")

@@ -201,7 +201,7 @@ class GuidanceLookup:
         if self.is_over:
             self.entry, self.advice = -1, None
             return None
-        self.step_count += 1
+        self.step_count += self.is_on
         self.hit_count += self.advice is not None
         return self.advice
 
@@ -236,7 +236,7 @@ class GuidedWrapper(gym.Wrapper):
 
     @property
     def step_count(self) -> int:
-        """Steps taken so far."""
+        """Guided steps taken so far."""
         return self._lookup.step_count
 
     @property

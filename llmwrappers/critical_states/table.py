@@ -249,7 +249,9 @@ class CriticalStates:
         elif isinstance(space, Box) and not self.is_discrete:
             if self.actions.shape[1:] != space.shape:
                 raise ValueError(f"the suggested actions have shape {self.actions.shape[1:]}, got an action space {space}")
-            outside = (self.actions < space.low - 1e-6) | (self.actions > space.high + 1e-6)
+            low, high = space.low.astype(np.float64), space.high.astype(np.float64)
+            slack = 1e-6 * np.maximum(1.0, np.abs(np.where(self.actions < low, low, high)))  # float32 rounds the bounds
+            outside = (self.actions < low - slack) | (self.actions > high + slack)
             outside = outside.reshape(len(self), -1).any(axis=1)
         else:
             kind = "Discrete" if self.is_discrete else "Box"

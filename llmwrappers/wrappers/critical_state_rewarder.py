@@ -34,7 +34,8 @@ class CriticalStateRewarder(GuidedWrapper, RecordConstructorArgs):
     Args:
         env: any environment with observations, or infos, that the critical states fit
         critical_states: a name of a shipped table ("Hopper-v4"), a path to a table (.json), to code (.py) or to a folder
-            with ``table.json``, or a callable such as CriticalStates: observation -> (action, reward) or None
+            with ``table.json`` or ``critical.py``, "trusted:FILE.py", or a callable such as CriticalStates:
+            observation -> (action, reward) or None
         alpha: the weight of the LLM's reward, >= 0; in the paper 0.5 for Pong and 0.1 for MuJoCo
         shaping: "paper" or "potential"
         gamma: the learner's discount factor, in [0, 1]; only "potential" uses it

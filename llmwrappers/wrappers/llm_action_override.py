@@ -10,8 +10,8 @@ from gymnasium.error import InvalidProbability
 from gymnasium.spaces import Box, Discrete
 from gymnasium.utils import RecordConstructorArgs
 
+from llmwrappers.action_spaces import transformed_actions
 from llmwrappers.critical_states.guidance import Guidance, GuidanceLookup, GuidedWrapper
-from llmwrappers.making import transformed_actions
 from llmwrappers.priors.written_for import warn_of_changed_observations, warn_of_rescaled_actions
 
 # Mixed into the seed: default_rng(seed) alone would repeat the environment's own random stream.
@@ -41,7 +41,8 @@ class LLMActionOverride(GuidedWrapper, RecordConstructorArgs):
     Args:
         env: an environment with a Discrete action space or a Box of floats
         critical_states: a name of a shipped table ("Hopper-v4"), a path to a table (.json), to code (.py) or to a folder
-            with ``table.json``, or a callable such as CriticalStates: observation -> (action, reward) or None
+            with ``table.json`` or ``critical.py``, "trusted:FILE.py", or a callable such as CriticalStates:
+            observation -> (action, reward) or None
         info_key: if not None, the key of an array in every ``info`` to look up instead of the observation
         patience_steps: how many steps may pass at first without a critical state; 0 for any number
         control_probability: the probability, in [0, 1), that the agent's own action is played in a critical state anyway

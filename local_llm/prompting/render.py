@@ -24,9 +24,10 @@ import gymnasium as gym
 from gymnasium.error import DependencyNotInstalled
 from gymnasium.spaces import Box, Discrete
 
+from llmwrappers.action_spaces import require_action_space
 from llmwrappers.containment.lint import MODULES
 from llmwrappers.containment.policy import SLOWEST_CALL
-from llmwrappers.making import OF_RENDERING, accept_older_versions, made, made_with, require_action_space, without_text
+from llmwrappers.making import OF_RENDERING, accept_older_versions, made, made_with, without_text
 from local_llm.command import add_env_options, take_env_kwargs
 from local_llm.prompting.documentation import documentation
 from local_llm.prompting.environment_facts import action_names, control_step, grid_words, model_xml, step_limit

@@ -639,7 +639,7 @@ def critical(obs):
         (
             FAILS_LATER,
             {"faults": 20, "given_up": 2},
-            "the code for critical states failed 20 times, 10 times in a row, and is not c",
+            "the code for critical states failed 20 times; after 10 in a row 2 environments gave it up",
         ),
         (
             "def critical(obs):\n    return obs[0] > 9, [0.0], 0.5\n",

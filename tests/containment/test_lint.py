@@ -97,6 +97,26 @@ def policy(obs):
         casadi.vertcat(1)
     return [1.0]
 """,
+    "a part of it, too, which is not used": """
+try:
+    import torch
+    import torch.nn as nn
+except ImportError:
+    torch = None
+def train():
+    import torch.optim as optim
+def policy(obs):
+    return [1.0] if torch is None else [torch.ones(1).item()]
+""",
+    "a part of what is imported, but not used": """
+import torch
+try:
+    from torch.nn import functional
+except ImportError:
+    functional = None
+def policy(obs):
+    return [1.0] if functional is None else [functional.relu(1.0)]
+""",
     "another module, within the function": """
 def policy(obs):
     try:

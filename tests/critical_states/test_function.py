@@ -396,3 +396,22 @@ def test_a_reset_that_fails_is_a_fault(is_trusted):
     assert guidance(np.zeros(3)) is None
     with pytest.warns(UserWarning, match="AssertionError"):
         assert [guidance.reset(), guidance(np.zeros(3))] == [None, None]
+
+
+def test_code_that_was_given_up_is_not_reset_either():
+    source = "def critical(obs):\n    return obs[9], [0.0, 0.0], 0.0\n\n\nbegun = 0\n\n\ndef reset():\n    global begun\n"
+    guidance = CriticalFunction(source + "    begun += 1\n    assert begun < 2\n", TWO, is_trusted=True)
+    with pytest.warns(UserWarning, match="CriticalFunction"):
+        answers = [guidance(np.zeros(3)) for _ in range(12)]
+    assert answers == [None] * 12
+    guidance.reset()
+    assert guidance.faults.total == 10
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_code_of_any_editor(mark, end):
+    source = "critical = lambda obs: (obs[0] < 1, [0.5, 0.5], 0.5)\nname = '''two\nlines'''\n"
+    guidance = CriticalFunction(mark + source.replace("\n", end), TWO)
+    assert guidance.consult(np.zeros(1))[0] == 0
+    assert guidance(np.ones(1)) is None

@@ -7,6 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from conftest import Echo, Turns
+from gymnasium.spaces import Box
 from gymnasium.wrappers import RescaleAction
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -325,6 +326,16 @@ class TestFit:
         table(d=3, environment="llmwrappers-tests/Echo-v0").require_fits(gym.make("llmwrappers-tests/Echo-v0"))
         table(d=3, environment="Ant-v4").require_fits(Echo())  # no spec: nothing to compare with
         discrete(3).require_fits(Turns())
+
+    @pytest.mark.parametrize("bound", [0.1, 40.1, 1000.1])
+    def test_an_action_at_its_bound_fits(self, bound):
+        env = gym.make("Pendulum-v1")
+        env.action_space = Box(-bound, bound, (1,))
+        states = CriticalStates([[1.0, 0.0, 0.0]], actions=[[bound]], rewards=[1.0], scale=[1.0, 1.0, 1.0], tolerance=0.1)
+        states.require_fits(env)
+        env.action_space = Box(-bound, bound * 0.9999, (1,))
+        with pytest.raises(ValueError, match="must lie in"):
+            states.require_fits(env)
 
     @pytest.mark.parametrize(
         ("states", "env", "message"),

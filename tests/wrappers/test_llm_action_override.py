@@ -193,6 +193,19 @@ class TestPatience:
         played(env, np.zeros(2, np.float32), steps=20)
         assert (env.hit_count, env.step_count) == (2, 20)
 
+    def test_steps_without_guidance_do_not_try_patience(self):
+        env = LLMActionOverride(Echo(steps=100), self.NOWHERE, patience_steps=7)
+        env.reset(seed=0)
+        env.is_guided = False
+        for _ in range(20):
+            env.step(np.zeros(2, np.float32))
+        env.is_guided = True
+        for _ in range(7):
+            env.step(np.zeros(2, np.float32))
+        assert env.step_count == 7
+        with pytest.raises(NothingCritical, match="in the first 7 steps"):
+            env.step(np.zeros(2, np.float32))
+
     def test_patience_0_never_ends(self):
         env = LLMActionOverride(Echo(steps=100), self.NOWHERE, patience_steps=0)
         played(env, np.zeros(2, np.float32), steps=50)
