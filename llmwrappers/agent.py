@@ -116,8 +116,11 @@ class Agent:
             rng: draws a sample instead of the most probable action; on a Discrete space only
 
         Raises:
-            ValueError: the observation has another size than those of its training; or ``rng`` is given on a Box
+            ValueError: the observation has another size or form than those of its training; or ``rng`` is given on a Box
+            TypeError: ``rng`` is no generator
         """
+        if not isinstance(rng, np.random.Generator | None):
+            raise TypeError(f"rng must be a numpy.random.Generator, such as numpy.random.default_rng(0), got {rng!r}")
         if rng is not None and self._head != "categorical":
             raise ValueError(f"rng samples on Discrete spaces only; the actions of {self.env_id} are a Box: leave it out")
         x, arrays = self._vector(observation)[None], self._arrays
@@ -140,6 +143,9 @@ class Agent:
         made = make_rendering if "render_mode" in kwargs else make_for_agent
         return made(self.env_id, **{**env_kwargs_of(self.env_kwargs), **kwargs})
 
+    def __reduce__(self):
+        return Agent, (self._arrays,)
+
     def __repr__(self) -> str:
         return f"Agent({self.env_id!r}, trained by {self.script})"
 
@@ -152,7 +158,11 @@ class Agent:
                 env = self.make()
                 self._space = env.observation_space
                 env.close()
-            observation = flatten(self._space, observation)
+            try:
+                observation = flatten(self._space, observation)
+            except Exception as error:
+                what = f"the agent of {self.env_id} reads observations of {self._space}, not this one"
+                raise ValueError(f"{what} ({type(error).__name__}: {error})") from None
         observation = np.ravel(observation)
         if observation.size != self._size:
             raise ValueError(f"the agent of {self.env_id} reads {self._size} numbers, the observation has {observation.size}")

@@ -96,6 +96,8 @@ def make_rendering(env_id: str, render_mode: str = "rgb_array", **make_kwargs) -
     try:
         env.reset(seed=0)
         env.render()
+        if env.render_mode != render_mode:
+            raise ValueError(f"made with render_mode={render_mode!r} it has {env.render_mode!r}; its __init__ must keep it")
     except Exception as error:
         why = f"{type(error).__name__}: {error}{way_out(error, rendering=True)}"
         raise gym.error.Error(f"{env_id} cannot be rendered: {why}") from None

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import pickle
 import subprocess
 import sys
 
@@ -79,7 +80,9 @@ def test_actions_of_a_discrete_space_may_be_sampled(tmp_path, capsys):
     assert lines[0].endswith(" --sampled")
     assert lines[1].endswith("action = agent(observation, rng)")
     assert "as the evaluation did; without rng or --sampled, the most probable actions, which returned" in lines[2]
-    agent, rng = load_agent(run_dir), np.random.default_rng(0)
+    agent, rng = pickle.loads(pickle.dumps(load_agent(run_dir))), np.random.default_rng(0)
+    with pytest.raises(TypeError, match=r"rng must be a numpy\.random\.Generator, .* got 0"):
+        agent(np.zeros(4), 0)
     states = torch.load(run_dir / "agent.pt", weights_only=True)["agent"]["network"]
     observation = np.array([0.3, 1.0, -0.1, 0.2])
     samples = [agent(observation, rng) for _ in range(4000)]

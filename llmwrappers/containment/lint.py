@@ -16,12 +16,19 @@ MODULES = (
     "bisect", "statistics", "copy", "abc", "cmath", "operator", "numbers", "types", "warnings", "string", "re", "__future__",
 )  # fmt: skip
 """What a policy may import; SciPy only if it is installed."""
-PARTS = r"\b(random|fft|polynomial|ma|linalg|signal|integrate|interpolate|optimize|spatial|special|stats|ndimage|sparse)\b"
+PARTS = (
+    "random", "fft", "polynomial", "ma", "linalg", "signal", "integrate", "interpolate", "optimize", "spatial", "special",
+    "stats", "ndimage", "sparse", "constants", "cluster", "fftpack", "csgraph", "hierarchy", "vq", "testing", "typing", "char",
+    "rec",
+)  # fmt: skip
 
 
 class Imports(NamedTuple):
-    """The modules that a program imports: those to load before it runs, those that are not available to it, and those
-    whose import must fail, since the program then does without them."""
+    """The modules that a program imports: those to load before it runs, and those that are not available to it.
+
+    The import of an absent one does not fail: the policy does not use it. The import of a failing one does: the program
+    then does without it.
+    """
 
     loaded: list[str]
     absent: list[str]
@@ -64,15 +71,15 @@ def lint(source: str) -> Imports:
         if isinstance(statement, ast.ImportFrom) and statement.module == "scipy" and "scipy" in loaded:
             loaded |= {f"scipy.{alias.name}": [] for alias in statement.names}  # which may be a module
     # NumPy and SciPy load these parts at first use, when the lock already forbids it.
-    loaded |= {f"{root}.{part}": [] for root in ("numpy", "scipy") if root in loaded for part in re.findall(PARTS, source)}
-    used, failing = _needed(tree, definitions), []
+    roots = [root for root in ("numpy", "scipy", "scipy.sparse", "scipy.cluster") if root.split(".")[0] in loaded]
+    loaded |= {f"{root}.{part}": [] for root in roots for part in PARTS if re.search(rf"\b{part}\b", source)}
+    used = _needed(tree, definitions)
     for module, places in absent.items():
-        needing = [statement for statement, bound in places if bound in used]
-        failing += [module] if needing else []
-        for statement in needing:
-            if statement not in optional:
+        for statement, bound in places:
+            if bound in used and statement not in optional:
                 known = ", ".join(name for name in MODULES if name != "__future__")
                 raise PolicyRejected(statement.lineno, f"import of {module}, which a policy cannot use; it may import {known}")
+    failing = [module for module, places in absent.items() if any(statement in optional for statement, _ in places)]
     return Imports([*loaded], [module for module in absent if module not in failing], failing)
 
 
@@ -125,13 +132,22 @@ def _imports(statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]
 
 
 def _optional(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yields the statements in a ``try`` whose ``except ImportError`` binds a name instead."""
+    """Yields what is in a ``try`` whose ``except ImportError`` goes on, unless it is to bring the policy itself."""
     errors = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
     for attempt in (node for node in ast.walk(tree) if isinstance(node, ast.Try)):
         for handler in attempt.handlers:
             caught = {part.id for part in ast.walk(handler.type) if isinstance(part, ast.Name)} if handler.type else errors
-            if caught & errors and any(True for statement in handler.body for _ in bound_names(statement)):
+            parts = [part for statement in handler.body for part in ast.walk(statement)]
+            bound = {name for statement in handler.body for name in bound_names(statement)}
+            tried = {name for statement in attempt.body for name in bound_names(statement)}
+            if caught & errors and not any(map(_ends, parts)) and not (tried - bound) & {*NAMES}:
                 yield from (part for statement in attempt.body for part in ast.walk(statement))
+
+
+def _ends(part: ast.AST) -> bool:
+    """Whether a program goes no further here."""
+    name = getattr(part.func, "id", getattr(part.func, "attr", "")) if isinstance(part, ast.Call) else ""
+    return isinstance(part, ast.Raise) or name in ("exit", "quit", "_exit")
 
 
 def _needed(tree: ast.Module, definitions: dict[str, list[ast.stmt]]) -> set[str]:

@@ -28,11 +28,17 @@ def policy(_answered_observation):
     global _answered_entry
     _answered_entry = 0
     _answered = critical(_answered_observation)
-    if _answered is None:
+    if _answered is None or isinstance(_answered, (bool, _answered_numpy.bool_)) and not _answered:
         return _answered_numpy.zeros({size})
-    _answered_critical, _answered_action, _answered_reward = _answered
+    try:
+        _answered_critical, _answered_action, _answered_reward = _answered
+    except (TypeError, ValueError):
+        raise ValueError("critical must return (is_critical, action, reward) or None, got " + repr(_answered)) from None
     if not _answered_critical:
         return _answered_numpy.zeros({size})
+    assert _answered_critical == _answered_critical, "is_critical is NaN"
+    assert _answered_action is not None, "the action of a critical state must not be None"
+    assert _answered_reward is not None, "the reward of a critical state must not be None; 0.0 is none"
     _answered_action = _answered_numpy.ravel(_answered_action)
     assert _answered_action.size == {size} - 3, "the action must have {action_size} numbers"
     {also}
@@ -49,9 +55,10 @@ assert _answered_action[0] == _answered_numpy.rint(_answered_action[0]) and {low
 class CriticalFunction:
     """Plays a critical function that an LLM wrote: which states are critical, and the action and reward there.
 
-    The code defines ``critical(obs) -> (is_critical, action, reward)``; None is a state that is not critical. On a Box the
-    action is a list, an array or (for one component) a number; on a Discrete space it is an int. The code runs in a locked
-    process (see ContainedPolicy), or in this one if it is trusted. It may keep state for an episode, which ``reset()`` begins.
+    The code defines ``critical(obs) -> (is_critical, action, reward)``; None or False is a state that is not critical. On a
+    Box the action is a list, an array or (for one component) a number; on a Discrete space it is an int. The code runs in a
+    locked process (see ContainedPolicy), or in this one if it is trusted. It may keep state for an episode, which ``reset()``
+    begins.
 
     Each ``return`` in ``critical`` is an entry, which EntryWorth tests. Entries are numbered from 0 in the order of the text;
     ``lines`` has the line of each. An object that is assigned to ``critical`` is one entry.
@@ -93,7 +100,7 @@ class CriticalFunction:
         self.source, self.action_space, self.is_trusted, self.filename = source, action_space, is_trusted, filename
         self.faults = Faults(
             "CriticalFunction: the code",
-            "nothing is critical at that observation. Further faults are counted in .faults.",
+            "nothing is critical at that observation. Further faults are counted in .counts.",
             "it is not called any more",
         )
 

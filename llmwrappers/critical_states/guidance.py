@@ -19,9 +19,10 @@ from llmwrappers.containment.errors import PolicyRejected
 from llmwrappers.critical_states.function import CriticalFunction
 from llmwrappers.critical_states.table import CriticalStates
 from llmwrappers.faults import FaultCounts
-from llmwrappers.files import folder_name, make_importable, sha256
+from llmwrappers.files import folder_name, sha256
 from llmwrappers.priors import TRUSTED
 from llmwrappers.priors.contract import begin_episode, with_own_state
+from llmwrappers.priors.trusted_imports import let_import
 
 Guidance = Callable[[Any], tuple[Any, float] | None]
 """An observation (raw, usually an array) -> an action in native units and a reward in [-1, 1]; None if not critical."""
@@ -61,7 +62,14 @@ def load_guidance(source: str | os.PathLike[str] | Guidance, env: gym.Env, info_
     guidance = _load(source, env)
     if isinstance(guidance, CriticalStates):
         guidance.require_fits(env, None if info_key is None else guidance.scale.shape)
+    if isinstance(guidance, CriticalFunction) and guidance.action_space != (space := _native_action_space(env)):
+        raise ValueError(f"the critical function was made for actions {guidance.action_space}, got an environment of {space}")
     return guidance
+
+
+def _native_action_space(env: gym.Env) -> gym.Space:
+    masked = env.has_wrapper_attr("native_action_space")
+    return env.get_wrapper_attr("native_action_space") if masked else env.action_space
 
 
 def _load(source: Any, env: gym.Env) -> Any:
@@ -74,17 +82,16 @@ def _load(source: Any, env: gym.Env) -> Any:
         return CriticalStates.load(SHIPPED / name / "table.json")
     is_trusted = isinstance(source, str) and source.startswith(TRUSTED)
     path = Path(str(source).removeprefix(TRUSTED))
-    if is_trusted:
-        make_importable(path.parent)
     # A folder's table, or its code if it has no table.
     path = next((path / name for name in ("table.json", "critical.py") if (path / name).is_file()), path)
     if path.suffix == ".json" and path.is_file():
         return CriticalStates.load(path)
     if path.suffix == ".py" and path.is_file():
-        masked = env.has_wrapper_attr("native_action_space")
-        space = env.get_wrapper_attr("native_action_space") if masked else env.action_space
         try:
-            return CriticalFunction(path.read_text("utf-8-sig"), space, is_trusted or _is_as_shipped(path), str(path))
+            if is_trusted:
+                let_import(path)
+            text, is_trusted = path.read_text("utf-8-sig"), is_trusted or _is_as_shipped(path)
+            return CriticalFunction(text, _native_action_space(env), is_trusted, str(path))
         except UnicodeDecodeError as error:
             raise PolicyRejected(None, f"{str(path)!r} is not text in UTF-8: {error}") from None
         except PolicyRejected as rejected:

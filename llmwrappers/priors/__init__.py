@@ -16,9 +16,10 @@ import gymnasium as gym
 from llmwrappers.containment.errors import PolicyRejected
 from llmwrappers.containment.policy import ContainedPolicy
 from llmwrappers.containment.program import Program, makes_objects
-from llmwrappers.files import make_importable, sha256
+from llmwrappers.files import sha256
 from llmwrappers.making import alike
 from llmwrappers.priors.contract import PriorObject, PriorPolicy
+from llmwrappers.priors.trusted_imports import let_import
 from llmwrappers.priors.written_for import require_written_for
 
 SHIPPED = Path(__file__).parent / "shipped"
@@ -222,8 +223,8 @@ def _load_file(path: Path) -> PriorPolicy:
 
 
 def _load_trusted(path: Path) -> PriorPolicy:
-    make_importable(path.parent)
     try:
+        let_import(path)
         return Program(path.read_bytes(), str(path))
     except PolicyRejected as rejected:
         raise rejected.in_file(path, is_trusted=True) from rejected

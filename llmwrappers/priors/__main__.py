@@ -23,7 +23,7 @@ from typing import Any
 import gymnasium as gym
 
 from llmwrappers.making import env_kwargs_of, make
-from llmwrappers.priors import _candidates, _folders, load_prior
+from llmwrappers.priors import TRUSTED, _candidates, _folders, load_prior
 from llmwrappers.priors.measurement import HEADER, RULE, Measurement, choose, keep_returns, measure, row
 from llmwrappers.priors.minari_dataset import record_dataset
 
@@ -108,7 +108,9 @@ def main(argv: list[str] | None = None) -> None:
             if measured.faults == sum(measured.steps):
                 parser.error(f"--prior {args.prior} failed in every call, so it has no return: {measured.first_fault}")
             print(row("yours", measured))
-            keep(env_id, Path(args.prior).stem if args.prior.endswith(".py") else "prior", measured)
+            numbered = "prior" if args.candidate is None else f"policy-{args.candidate}"
+            is_file = args.prior.endswith(".py")
+            keep(env_id, Path(args.prior.removeprefix(TRUSTED)).stem if is_file else numbered, measured)
         else:
             candidates, default = _candidates(folders[env_id])
             measurements = {}

@@ -3,6 +3,8 @@
 import copy
 import functools
 import inspect
+import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -182,5 +184,12 @@ def with_own_state(policy: Any, env: gym.Env) -> Any:
         shared.append(env := env.env)
     try:
         return copy.deepcopy(policy, {id(part): part for part in shared})
-    except Exception:  # copying runs code of the policy's own
+    except Exception as error:  # copying runs code of the policy's own
+        if _first_env.setdefault(id(policy), id(env.unwrapped)) != id(env.unwrapped):
+            what = f"{policy!r} plays in two environments, which share its state: it cannot be copied"
+            warnings.warn(f"{what} ({type(error).__name__}: {error}). Give each environment its own", stacklevel=4)
+        weakref.finalize(env.unwrapped, _first_env.pop, id(policy), None)
         return policy
+
+
+_first_env: dict[int, int] = {}  # of each policy that could not be copied

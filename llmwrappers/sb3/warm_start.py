@@ -137,6 +137,11 @@ def _first_environment(model: OnPolicyAlgorithm) -> gym.Env:
     env = envs.envs[0]
     if not isinstance(env.action_space, Box | Discrete) or not isinstance(env.observation_space, Box):
         raise TypeError(f"begin_as needs Box or Discrete actions and Box observations (a Dict: FlattenObservation), got {env}")
+    if isinstance(env.action_space, Discrete) and env.action_space.start != 0:
+        raise TypeError(
+            f"Stable-Baselines3 sends actions from 0, got {env.action_space}: gymnasium.wrappers.TransformAction(env, lambda "
+            f"action: action + {env.action_space.start}, gymnasium.spaces.Discrete({env.action_space.n})), with a prior for it"
+        )
     if env.has_wrapper_attr("native_action_space"):
         raise TypeError(f"begin_as needs an environment without an LLMActionMask: it adds the mask itself; got {env}")
     if env.has_wrapper_attr("is_guided"):

@@ -104,10 +104,10 @@ def test_helpers_and_constants_may_be_used():
 
 
 FAULTS = {
-    "no tuple": ("return True", TWO, "line 4|TypeError: cannot unpack"),
+    "no tuple": ("return True", TWO, "critical must return"),
     "raises": ("return True, [0.0, 1.0], obs[7]", TWO, "line 4: IndexError"),
     "short action": ("return True, [0.0], 0.5", TWO, "the action must have 2 numbers"),
-    "no action": ("return True, None, 0.5", TWO, "the action must have 2 numbers"),
+    "no action": ("return True, None, 0.5", TWO, "the action of a critical state must not be None"),
     "words": ("return True, ['up', 'down'], 0.5", TWO, "which is no number and no array of numbers"),
     "memory": ("return True, np.zeros((10**6, 10**6)), 0.5", TWO, "line 4: .*MemoryError"),
     "a file": ("return True, [0.0, 1.0], len(open('/etc/passwd').read())", TWO, "line 4: PermissionError"),
@@ -115,7 +115,7 @@ FAULTS = {
     "NaN reward": ("return True, [0.0, 1.0], np.nan", TWO, r"the reward must lie in \[-1, 1\]"),
     "large reward": ("return True, [0.0, 1.0], 1.5", TWO, r"the reward must lie in \[-1, 1\]"),
     "low reward": ("return True, [0.0, 1.0], -1.01", TWO, r"the reward must lie in \[-1, 1\]"),
-    "no reward": ("return True, [0.0, 1.0], None", TWO, "NoneType"),
+    "no reward": ("return True, [0.0, 1.0], None", TWO, "the reward of a critical state must not be None; 0.0 is none"),
     "not a member": ("return True, 0, 0.5", FOUR, "the action must be an integer from 1 to 4"),
     "beyond": ("return True, 5, 0.5", FOUR, "the action must be an integer from 1 to 4"),
     "no integer": ("return True, 1.5, 0.5", FOUR, "the action must be an integer from 1 to 4"),
@@ -396,6 +396,28 @@ def test_a_reset_that_fails_is_a_fault(is_trusted):
     assert guidance(np.zeros(3)) is None
     with pytest.warns(UserWarning, match="AssertionError"):
         assert [guidance.reset(), guidance(np.zeros(3))] == [None, None]
+
+
+@pytest.mark.parametrize("answer", ["None", "False", "obs[0] > 5", "(False, None, None)", "(False, 0, None)"])
+def test_what_is_not_critical_may_be_said_in_many_ways(answer):
+    guidance = CriticalFunction(f"import numpy as np\ndef critical(obs):\n    return {answer}\n", TWO)
+    assert guidance.consult(np.zeros(3)) == (-1, None)
+    assert guidance.faults.total == 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ("True", r"critical must return \(is_critical, action, reward\) or None, got True"),
+        ("(True, [0.0, 0.0])", "critical must return"),
+        ("()", "critical must return"),
+        ("(float('nan'), [0.0, 0.0], 0.5)", "is_critical is NaN"),
+    ],
+)
+def test_a_wrong_answer_is_named(answer, reason):
+    guidance = CriticalFunction(f"def critical(obs):\n    return {answer}\n", TWO)
+    with pytest.warns(UserWarning, match=reason):
+        assert guidance(np.zeros(3)) is None
 
 
 def test_code_that_was_given_up_is_not_reset_either():

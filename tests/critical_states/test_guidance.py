@@ -7,6 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from conftest import Echo, Turns
+from gymnasium.spaces import Box, Discrete
 
 import llmwrappers.critical_states.guidance
 from llmwrappers import (
@@ -204,3 +205,10 @@ def test_without_guidance_the_agent_plays_alone_from_the_next_step_on():
             _, reward, _, _, info = env.step(np.zeros(2, np.float32))
             assert (reward > 50, bool(info["critical"]), bool(info["action_overridden"])) == (is_guided,) * 3
             assert info["executed_action"].tolist() == ([0.5, -0.5] if is_guided else [0.0, 0.0])
+
+
+@pytest.mark.parametrize("space", [Discrete(3), Box(-10, 10, (1,)), Box(-2, 2, (2,))])
+def test_code_that_was_made_for_other_actions_is_refused(space):
+    code = CriticalFunction("def critical(obs):\n    return False\n", space)
+    with pytest.raises(ValueError, match=r"made for actions .* got an environment of Box\(-2.0, 2.0, \(1,\), float32\)"):
+        LLMActionOverride(gym.make("Pendulum-v1"), code)

@@ -537,9 +537,13 @@ class TestPriorInput:
             def reset(self):  # what has one is copied, if it can be
                 pass
 
-        env = LLMActionMask(gym.make("Pendulum-v1"), Controller())
+        controller, below = Controller(), gym.make("Pendulum-v1")
+        env = LLMActionMask(below, controller)
         assert env.reset(seed=0)[1]["mask_active"]
         assert "prior" in env.spec.additional_wrappers[-1].kwargs
+        LLMActionMask(below, controller)
+        with pytest.warns(UserWarning, match=r"plays in two environments, which share its state: .*lock"):
+            LLMActionMask(gym.make("Pendulum-v1"), controller)
 
     @pytest.mark.parametrize("given", [lambda controller: controller, lambda controller: controller.act])
     def test_each_environment_has_a_prior_of_its_own(self, given):

@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 import sys
 
 import pytest
@@ -119,3 +120,31 @@ def test_help_begins_with_what_people_set_most_and_ends_with_how_a_run_is_kept(s
     command = f"llmwrappers train {script.removesuffix('.py').replace('_', '-')}"
     (example,) = re.findall(rf"Example: {command} (.*)", shown)
     assert module.parse_args(example.split()).seed == 2
+
+
+def test_a_run_goes_on_in_an_environment_that_a_module_in_the_working_directory_registers(tmp_path):
+    registers = "gym.register('Swing-v0', 'gymnasium.envs.classic_control:PendulumEnv', max_episode_steps=50)"
+    (tmp_path / "swings.py").write_text(f"import gymnasium as gym\n{registers}\n")
+    options = [
+        "--prior",
+        "none",
+        "--num-steps",
+        "128",
+        "--num-minibatches",
+        "4",
+        "--compile",
+        "off",
+        "--no-cuda",
+        "--eval-episodes",
+        "1",
+    ]
+
+    def run(*arguments):
+        command = [sys.executable, str(ROOT / "cleanrl_scripts" / "ppo_camel.py"), *arguments]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+
+    assert run("--env-id", "swings:Swing-v0", "--total-timesteps", "256", *options).returncode == 0
+    (run_dir,) = (tmp_path / "runs").iterdir()
+    resumed = run("--resume", str(run_dir), "--total-timesteps", "512")
+    assert resumed.returncode == 0, resumed.stderr
+    assert json.loads((run_dir / "summary.json").read_text())["global_step"] == 512
