@@ -100,7 +100,7 @@ class CriticalFunction:
         self.source, self.action_space, self.is_trusted, self.filename = source, action_space, is_trusted, filename
         self.faults = Faults(
             "CriticalFunction: the code",
-            "nothing is critical at that observation. Further faults are counted in .counts.",
+            "nothing is critical at that observation. Further faults are only counted.",
             "it is not called any more",
         )
 

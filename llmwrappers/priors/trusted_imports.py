@@ -2,6 +2,7 @@
 
 import ast
 import importlib.util
+import sys
 from pathlib import Path
 
 from llmwrappers.containment.errors import PolicyRejected
@@ -30,7 +31,8 @@ def let_import(path: Path) -> None:
         for name in (module.split(".")[0] for module in imported):
             if not ((folder / f"{name}.py").is_file() or (folder / name / "__init__.py").is_file()):
                 continue
-            spec = importlib.util.find_spec(name)
+            loaded = sys.modules.get(name)
+            spec = loaded.__spec__ if loaded else importlib.util.find_spec(name)
             found = str(spec and spec.origin)
             if not Path(found).resolve().is_relative_to(folder):
                 reason = f"import of {name} finds {found} and not the {name} beside this file: rename the latter"
