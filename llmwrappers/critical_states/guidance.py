@@ -25,7 +25,10 @@ from llmwrappers.priors.contract import begin_episode, with_own_state
 from llmwrappers.priors.trusted_imports import let_import
 
 Guidance = Callable[[Any], tuple[Any, float] | None]
-"""An observation (raw, usually an array) -> an action in native units and a reward in [-1, 1]; None if not critical."""
+"""An observation (raw, usually an array) -> an action in native units and a reward in [-1, 1]; None if not critical.
+
+Each wrapper calls it once a step. One with state needs a ``reset()``: then each wrapper has its own copy.
+"""
 
 SHIPPED = Path(__file__).parent / "shipped"
 

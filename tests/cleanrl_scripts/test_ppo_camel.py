@@ -379,7 +379,7 @@ def test_tensorboard_shows_the_hyperparameters(train):
         (["--env-id", "llmwrappers-tests/Pictures-v0", "--prior", "none"], "images must be uint8 of shape (channels, 80, 80)"),
         (["--prior", "missing.py"], "missing.py"),
         (["--prior", "auto:nowhere"], "no prior named 'nowhere'"),
-        (["--prior", "auto", "--candidate", "2"], "--candidate 2 needs a shipped prior, got --prior auto"),
+        (["--prior", "auto", "--candidate", "2"], "--candidate 2 needs a shipped prior or a folder, got --prior auto"),
         (["--prior-input", "ram"], "prior_input='ram' needs an Atari environment"),
         (["--clone-std", "0"], "--clone-std must be finite and above 0, got 0.0"),
         (["--clone-steps", "0"], "--clone-steps must be at least 1, got 0"),

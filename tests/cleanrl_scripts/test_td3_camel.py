@@ -695,7 +695,7 @@ def fails(*arguments: str, code: int | None = None, **options) -> str:
             "its env_id is Walker2d-v4, --env-id is HalfCheetah-v4",
         ),
         (["--candidate", "6"], "candidate must be one of [1, 2, 3, 4, 5]"),
-        (["--prior", "none", "--candidate", "2"], "--candidate 2 needs a shipped prior, got --prior none"),
+        (["--prior", "none", "--candidate", "2"], "--candidate 2 needs a shipped prior or a folder, got --prior none"),
         (["--prior", "auto"], "--prior auto: only ppo_camel.py chooses among candidates"),
         (["--prior", "auto:pile"], "--prior auto:pile: only ppo_camel.py chooses among candidates"),
         (["--prior", "random", "--prior-input", "ram"], "--prior-input ram needs a prior that is code, got --prior random"),

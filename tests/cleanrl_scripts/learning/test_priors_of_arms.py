@@ -91,7 +91,7 @@ class TestCheck:
         [
             (arguments("shipped", "Swimmer-v4"), "no prior is shipped as the default of --env-id Swimmer-v4"),
             *(
-                (arguments(prior, candidate=2), f"--candidate 2 needs a shipped prior, got --prior {prior}")
+                (arguments(prior, candidate=2), f"--candidate 2 needs a shipped prior or a folder, got --prior {prior}")
                 for prior in ("none", "random", "auto", "auto:a/pile", "expert:a")
             ),
             *(
