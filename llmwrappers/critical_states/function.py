@@ -24,9 +24,9 @@ SUFFIX = """
 
 import numpy as _answered_numpy
 
+_answered_entry = 0  # stays, so that an answer that a decorator repeats has the entry that it came from
+
 def policy(_answered_observation):
-    global _answered_entry
-    _answered_entry = 0
     _answered = critical(_answered_observation)
     if _answered is None or isinstance(_answered, (bool, _answered_numpy.bool_)) and not _answered:
         return _answered_numpy.zeros({size})

@@ -376,6 +376,25 @@ def test_the_entry_of_code_that_calls_itself_is_that_of_the_call_from_outside():
     assert [guidance.consult(np.full(3, size))[0] for size in (3.0, 0.5)] == [0, 1]
 
 
+def test_an_answer_that_is_repeated_has_the_entry_that_it_came_from():
+    source = """
+def hold(rule):
+    def played(obs):
+        if obs[0] > 0:
+            played.answer = rule(obs)
+        return played.answer
+    return played
+
+@hold
+def critical(obs):
+    if obs[0] > 5:
+        return True, [0.5, 0.5], 0.0
+    return True, [-0.5, -0.5], 0.0
+"""
+    guidance = CriticalFunction(source, TWO)
+    assert [guidance.consult(np.full(3, size))[0] for size in (9.0, -1.0, 1.0, -1.0, -1.0)] == [0, 0, 1, 1, 1]
+
+
 def test_code_without_critical_is_refused():
     with pytest.raises(PolicyRejected, match=r"no function critical\(obs\)"):
         CriticalFunction("def danger(obs):\n    return True, [0.5, 0.5], 0.0\n", TWO)
