@@ -1,4 +1,4 @@
-"""require_action_space: which action spaces are served, and the wrapper to use for the others."""
+"""require_action_space: which action spaces are served, and the wrapper to use for the others; native_action_space."""
 
 import math
 
@@ -28,6 +28,17 @@ lambda i: np.array(np.unravel_index(i, (3, 2)))
     if not (is_bounded or isinstance(space, Discrete)):
         served = "a Discrete action space or a Box of floats with finite bounds"
         raise ValueError(f"needs {served}, got {space}; {transformed_actions(space)}")
+
+
+def native_action_space(env: gym.Env) -> gym.Space:
+    """Returns the environment's own action space, also above an LLMActionMask, which normalizes the actions.
+
+    Example:
+        >>> native_action_space(gym.make("Pendulum-v1"))
+        Box(-2.0, 2.0, (1,), float32)
+    """
+    is_masked = env.has_wrapper_attr("native_action_space")
+    return env.get_wrapper_attr("native_action_space") if is_masked else env.action_space
 
 
 def transformed_actions(space: gym.Space) -> str:

@@ -85,8 +85,7 @@ def make_rendering(env_id: str, render_mode: str = "rgb_array", **make_kwargs) -
     It renders once here, so that a missing package raises before there is work to lose.
 
     Raises:
-        gymnasium.error.Error: the environment cannot be rendered; and the errors of ``make`` but those of the
-            action space
+        gymnasium.error.Error: the environment cannot be rendered; and the errors of ``make_for_agent``
     """
     render_without_display()
     try:  # MuJoCo environments' default camera loses sight of the moving body

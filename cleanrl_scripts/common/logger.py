@@ -131,15 +131,14 @@ class Logger:
             print(f"finished in {self.run_dir}")
             if (self.run_dir / AGENT_FILE).exists():
                 sampled = self.deterministic_return is not None  # what counts is the return of sampled actions
-                print(f"see it play: llmwrappers watch --run {shlex.quote(str(self.run_dir))}{' --sampled' * sampled}")
-                print(
-                    f'use it: agent = llmwrappers.load_agent("{self.run_dir}"); action = agent(observation{", rng" * sampled})'
-                )
+                option, arguments = (" --sampled", "observation, rng") if sampled else ("", "observation")
+                print(f"see it play: llmwrappers watch --run {shlex.quote(str(self.run_dir))}{option}")
+                print(f'use it: agent = llmwrappers.load_agent("{self.run_dir}"); action = agent({arguments})')
                 if sampled:
-                    most = (
-                        f"without rng or --sampled, the most probable actions, which returned {self.deterministic_return:.1f}"
+                    print(
+                        "rng = numpy.random.default_rng() draws the actions, as the evaluation did; without rng or --sampled, "
+                        f"the most probable actions, which returned {self.deterministic_return:.1f}"
                     )
-                    print(f"rng = numpy.random.default_rng() draws the actions, as the evaluation did; {most}")
 
 
 def wandb_run(args: RunArgs, run_dir: Path, arm: str):

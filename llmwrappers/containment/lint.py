@@ -72,7 +72,8 @@ def lint(source: str) -> Imports:
             loaded |= {f"scipy.{alias.name}": [] for alias in statement.names}  # which may be a module
     # NumPy and SciPy load these parts at first use, when the lock already forbids it.
     roots = [root for root in ("numpy", "scipy", "scipy.sparse", "scipy.cluster") if root.split(".")[0] in loaded]
-    loaded |= {f"{root}.{part}": [] for root in roots for part in PARTS if re.search(rf"\b{part}\b", source)}
+    named = sorted({*PARTS} & {*re.findall(r"\w+", source)})
+    loaded |= {f"{root}.{part}": [] for root in roots for part in named}
     used = _needed(tree, definitions)
     for module, places in absent.items():
         for statement, bound in places:
@@ -135,11 +136,11 @@ def _optional(tree: ast.Module) -> Iterator[ast.AST]:
     """Yields what is in a ``try`` whose ``except ImportError`` goes on, unless it is to bring the policy itself."""
     errors = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
     for attempt in (node for node in ast.walk(tree) if isinstance(node, ast.Try)):
+        tried = {name for statement in attempt.body for name in bound_names(statement)}
         for handler in attempt.handlers:
             caught = {part.id for part in ast.walk(handler.type) if isinstance(part, ast.Name)} if handler.type else errors
             parts = [part for statement in handler.body for part in ast.walk(statement)]
             bound = {name for statement in handler.body for name in bound_names(statement)}
-            tried = {name for statement in attempt.body for name in bound_names(statement)}
             if caught & errors and not any(map(_ends, parts)) and not (tried - bound) & {*NAMES}:
                 yield from (part for statement in attempt.body for part in ast.walk(statement))
 

@@ -19,12 +19,13 @@ from llmwrappers.priors.contract import fault_text
 from llmwrappers.priors.probe import vet_policy
 
 # Turns critical(obs) into a policy that returns numbers alone: is critical (0 or 1), the action, the reward, the entry. For a
-# state that is not critical the rest does not matter: LLMs write None, 0.0 or some action there.
+# state that is not critical the rest does not matter: LLMs write None, 0.0 or some action there. The entry is that of the last
+# return that ran, so that an answer that a decorator repeats has the entry that it came from.
 SUFFIX = """
 
 import numpy as _answered_numpy
 
-_answered_entry = 0  # stays, so that an answer that a decorator repeats has the entry that it came from
+_answered_entry = 0
 
 def policy(_answered_observation):
     _answered = critical(_answered_observation)

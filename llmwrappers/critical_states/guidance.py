@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 
+from llmwrappers.action_spaces import native_action_space
 from llmwrappers.containment.errors import PolicyRejected
 from llmwrappers.critical_states.function import CriticalFunction
 from llmwrappers.critical_states.table import CriticalStates
@@ -65,14 +66,9 @@ def load_guidance(source: str | os.PathLike[str] | Guidance, env: gym.Env, info_
     guidance = _load(source, env)
     if isinstance(guidance, CriticalStates):
         guidance.require_fits(env, None if info_key is None else guidance.scale.shape)
-    if isinstance(guidance, CriticalFunction) and guidance.action_space != (space := _native_action_space(env)):
+    if isinstance(guidance, CriticalFunction) and guidance.action_space != (space := native_action_space(env)):
         raise ValueError(f"the critical function was made for actions {guidance.action_space}, got an environment of {space}")
     return guidance
-
-
-def _native_action_space(env: gym.Env) -> gym.Space:
-    masked = env.has_wrapper_attr("native_action_space")
-    return env.get_wrapper_attr("native_action_space") if masked else env.action_space
 
 
 def _load(source: Any, env: gym.Env) -> Any:
@@ -94,7 +90,7 @@ def _load(source: Any, env: gym.Env) -> Any:
             if is_trusted:
                 let_import(path)
             text, is_trusted = path.read_text("utf-8-sig"), is_trusted or _is_as_shipped(path)
-            return CriticalFunction(text, _native_action_space(env), is_trusted, str(path))
+            return CriticalFunction(text, native_action_space(env), is_trusted, str(path))
         except UnicodeDecodeError as error:
             raise PolicyRejected(None, f"{str(path)!r} is not text in UTF-8: {error}") from None
         except PolicyRejected as rejected:

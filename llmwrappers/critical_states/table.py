@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 from numpy.typing import ArrayLike, NDArray
 
+from llmwrappers.action_spaces import native_action_space
 from llmwrappers.critical_states.table_file import STATE, from_json, to_json
 from llmwrappers.files import write_atomically
 
@@ -242,8 +243,7 @@ class CriticalStates:
                 )
         if int(np.prod(observation_shape)) != self.scale.size:
             raise ValueError(f"the critical states have {self.scale.size} entries, got observations of {observation_shape}")
-        masked = env.has_wrapper_attr("native_action_space")
-        space = env.get_wrapper_attr("native_action_space") if masked else env.action_space
+        space = native_action_space(env)
         if isinstance(space, Discrete) and self.is_discrete:
             outside = (self.actions < space.start) | (self.actions >= space.start + space.n)
         elif isinstance(space, Box) and not self.is_discrete:

@@ -185,11 +185,13 @@ def with_own_state(policy: Any, env: gym.Env) -> Any:
     try:
         return copy.deepcopy(policy, {id(part): part for part in shared})
     except Exception as error:  # copying runs code of the policy's own
-        if _first_env.setdefault(id(policy), id(env.unwrapped)) != id(env.unwrapped):
+        first = _first_env.get(id(policy), lambda: None)()
+        if first is None:
+            _first_env[id(policy)] = weakref.ref(env.unwrapped)
+        elif first is not env.unwrapped:
             what = f"{policy!r} plays in two environments, which share its state: it cannot be copied"
             warnings.warn(f"{what} ({type(error).__name__}: {error}). Give each environment its own", stacklevel=4)
-        weakref.finalize(env.unwrapped, _first_env.pop, id(policy), None)
         return policy
 
 
-_first_env: dict[int, int] = {}  # of each policy that could not be copied
+_first_env: dict[int, weakref.ref[gym.Env]] = {}  # of each policy that could not be copied
