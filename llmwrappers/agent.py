@@ -116,7 +116,8 @@ class Agent:
             rng: draws a sample instead of the most probable action; on a Discrete space only
 
         Raises:
-            ValueError: the observation has another size or form than those of its training; or ``rng`` is given on a Box
+            ValueError: the observation has another size or form than those of its training, or NaN or Inf in it; or ``rng`` is
+                given on a Box
             TypeError: ``rng`` is no generator
         """
         if not isinstance(rng, np.random.Generator | None):
@@ -166,6 +167,9 @@ class Agent:
         observation = np.ravel(observation)
         if observation.size != self._size:
             raise ValueError(f"the agent of {self.env_id} reads {self._size} numbers, the observation has {observation.size}")
+        if not np.isfinite(observation).all():
+            i = np.isfinite(observation).argmin()
+            raise ValueError(f"the agent of {self.env_id} reads finite numbers, entry {i} of the observation is {observation[i]}")
         return observation if "mean" in self._arrays else observation.astype(np.float32)
 
 

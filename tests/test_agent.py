@@ -240,6 +240,16 @@ class Dials(gym.Env):
     action_space, observation_space = Box(-9.0, 9.0, (1,)), MultiDiscrete([3, 4])
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_an_observation_that_is_not_finite_is_refused_as_in_training(value, tmp_path):
+    layers = [("Linear", [np.ones((1, 3), np.float32), np.zeros(1, np.float32)], {})]
+    facts = {"env_id": "Pendulum-v1", "env_kwargs": "{}", "script": "td3_camel", "head": "tanh"}
+    save_agent(tmp_path, facts, layers, gym.make("Pendulum-v1").action_space, {})
+    message = f"the agent of Pendulum-v1 reads finite numbers, entry 1 of the observation is {value}"
+    with pytest.raises(ValueError, match=message):
+        load_agent(tmp_path)(np.array([0.5, value, 0.0]))
+
+
 @pytest.mark.parametrize("damage", [lambda data: data[: len(data) // 2], lambda data: b"", lambda data: b"\x93NUMPY\x01\x00"])
 def test_a_damaged_file_is_no_agent(damage, tmp_path):
     layers = [("Linear", [np.ones((1, 3), np.float32), np.zeros(1, np.float32)], {})]

@@ -89,12 +89,6 @@ def arm_name(args: PriorArgs) -> str:
 def check_prior(args: PriorArgs) -> None:
     """Replaces "shipped" with the environment's id, and refuses arguments of the prior that do not fit together."""
     if args.prior == "shipped":
-        if args.env_id not in shipped_priors() and args.candidate is None:
-            raise UserError(
-                f"no prior is shipped as the default of --env-id {args.env_id}. Have a model write one (llmwrappers "
-                f"write-policy --env-id {args.env_id}), give a file that defines policy(obs) (--prior my_policy.py), or train "
-                "without one (--prior none); where candidates are shipped, ppo_camel.py --prior auto chooses among them"
-            )
         args.prior = args.env_id
     kind = args.prior_source.kind
     if args.candidate is not None and kind in ("none", "random", "auto", "expert"):

@@ -141,7 +141,7 @@ def _no_prior(path: Path, name: str) -> NoPrior:
         return NoPrior(
             f"no prior in the folder {name!r}: write-policy leaves policy-1.py, ... and provenance.json; else any NAME.py"
         )
-    if name in gym.registry:
+    if name.rpartition(":")[2] in gym.registry:
         return NoPrior(
             f"no prior is shipped for {name}: have a model write one (llmwrappers write-policy --env-id {name}), or give a "
             "file that defines policy(obs), my_policy.py"
@@ -193,7 +193,10 @@ def _folder(prior: Any) -> Path | None:
 def _chosen(folder: Path, candidate: int | None, prior: Any) -> int:
     candidates, default = _candidates(folder)
     if candidate is None and default is None:
-        raise ValueError(f"none of the candidates of {str(prior)!r} was chosen; name one with candidate, of {candidates}")
+        raise ValueError(
+            f"no candidate of {str(prior)!r} is its default: name one with candidate, of {candidates} (ppo_camel.py --prior auto "
+            "chooses among them)"
+        )
     chosen = default if candidate is None else candidate
     if chosen not in candidates:
         raise ValueError(f"candidate must be one of {candidates} for the prior {prior!r}, got {candidate!r}")

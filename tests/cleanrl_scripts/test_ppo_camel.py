@@ -374,7 +374,7 @@ def test_tensorboard_shows_the_hyperparameters(train):
     [
         (["--env-id", "Nonesuch-v4"], "no environment is called Nonesuch-v4"),
         (["--env-id", "CartPole-v1"], "no prior is shipped for CartPole-v1"),
-        (["--env-id", "Swimmer-v4", "--prior", "shipped"], "no prior is shipped as the default of --env-id Swimmer-v4"),
+        (["--env-id", "Swimmer-v4", "--prior", "shipped"], "no prior is shipped for Swimmer-v4"),
         (["--env-id", "llmwrappers-tests/Unbounded-v0", "--prior", "good.py"], "finite bounds"),
         (["--env-id", "llmwrappers-tests/Pictures-v0", "--prior", "none"], "images must be uint8 of shape (channels, 80, 80)"),
         (["--prior", "missing.py"], "missing.py"),

@@ -680,7 +680,8 @@ def fails(*arguments: str, code: int | None = None, **options) -> str:
     ("arguments", "message"),
     [
         (["--env-id", "Nonesuch-v4"], "no environment is called Nonesuch-v4"),
-        (["--env-id", "Swimmer-v4"], "no prior is shipped as the default of --env-id Swimmer-v4. Have a model write one"),
+        (["--env-id", "Swimmer-v4"], "no prior is shipped for Swimmer-v4: have a model write one"),
+        (["--env-id", "CartPole-v1"], "TD3 needs a Box action space of floats with finite low < high"),
         (["--env-id", "CartPole-v1", "--prior", "none"], "TD3 needs a Box action space of floats with finite low < high"),
         (["--env-id", "llmwrappers-tests/Unbounded-v0", "--prior", "random"], "with finite low < high"),
         (["--env-id", "llmwrappers-tests/Flat-v0", "--prior", "none"], "with finite low < high"),

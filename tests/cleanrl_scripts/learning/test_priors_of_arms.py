@@ -89,7 +89,6 @@ class TestCheck:
     @pytest.mark.parametrize(
         ("args", "message"),
         [
-            (arguments("shipped", "Swimmer-v4"), "no prior is shipped as the default of --env-id Swimmer-v4"),
             *(
                 (arguments(prior, candidate=2), f"--candidate 2 needs a shipped prior or a folder, got --prior {prior}")
                 for prior in ("none", "random", "auto", "auto:a/pile", "expert:a")
@@ -210,6 +209,7 @@ class TestLoad:
             ("missing.py", {}, "missing.py"),
             ("trusted:missing.py", {}, "missing.py"),
             ("auto", {}, f"no prior is shipped for {ONE_STEP}"),
+            (f"package:{ONE_STEP}", {}, f"no prior is shipped for package:{ONE_STEP}: have a model write one"),
             ("auto:nowhere", {}, "no prior named 'nowhere'"),
             ("Ant-v4", {"candidate": 6, "env_id": "Ant-v4"}, "candidate must be one of [1, 2, 3, 4, 5]"),
             ("Ant-v4", {"env_id": "Hopper-v4"}, "written for Ant-v4, Ant-v5, not for Hopper-v4; "),
