@@ -169,7 +169,9 @@ class Agent:
             raise ValueError(f"the agent of {self.env_id} reads {self._size} numbers, the observation has {observation.size}")
         if not np.isfinite(observation).all():
             i = np.isfinite(observation).argmin()
-            raise ValueError(f"the agent of {self.env_id} reads finite numbers, entry {i} of the observation is {observation[i]}")
+            raise ValueError(
+                f"the agent of {self.env_id} reads finite numbers, entry {i} of the observation is {observation[i]}"
+            )
         return observation if "mean" in self._arrays else observation.astype(np.float32)
 
 

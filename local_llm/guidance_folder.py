@@ -100,27 +100,27 @@ def find_critical_states(
 def _make_table(finder: Finder, cases: list[Case], old: list[tuple], env: gym.Env, facts: dict[str, Any]) -> CriticalStates:
     """Asks for actions, rewards and code; writes a table of old entries (observation, action, reward, note) and new ones."""
     episodes, folder = finder.episodes, finder.folder
-    shown, settings = episodes.shown, episodes.settings
+    shown, settings, states = episodes.shown, episodes.settings, episodes.shown.matched
     cases = finder.judge(finder.suggest_actions(cases))
     texts = ("episode", "step", "rationale", "reasoning", "analysis")
     entries = list(old)
     for case in cases:
         row = episodes.index(case)
         note = {**{name: getattr(case, name) for name in texts}, "agent_action": shown.actions[row].tolist()}
-        entries.append((shown.observations[row].ravel(), case.action, case.reward, note))
+        entries.append((states[row], case.action, case.reward, note))
     observations, actions, rewards, notes = zip(*entries, strict=True)
     table = CriticalStates(
         np.array(observations),
         np.array(actions),
         rewards,
-        scale=spread(shown.observations),
+        scale=spread(states),
         tolerance=1.0,
         environment=facts["environment"],
         notes=notes,
-    ).calibrated(episodes.held_out.observations, settings.hit_rate)
+    ).calibrated(episodes.held_out.matched, settings.hit_rate)
     assert table.calibration is not None
     table.calibration["table_episodes"] = settings.episodes
-    table.require_fits(env)
+    table.require_fits(env, states.shape[1:])
     table.save(folder / "table.json")
     (folder / "critical.py").unlink(missing_ok=True)  # it belongs to another table
     print(f"table: {len(table)} states, {table.calibration['reached']:.1%} of the held-out steps match", flush=True)
@@ -135,7 +135,7 @@ def _make_table(finder: Finder, cases: list[Case], old: list[tuple], env: gym.En
     try:
         if shown.observations.ndim != 2:
             raise PolicyRejected(None, "not asked for: the observations are not vectors")
-        _keep_code(facts, folder, *finder.write_code(cases, env))
+        _keep_code(facts, folder, *finder.write_code(cases, env, old))
     except (ExtractionError, PolicyRejected) as error:
         facts["code"] = {"refused": str(error)}
         print(f"code: none, the table stands without it: {for_the_user(error)}", flush=True)

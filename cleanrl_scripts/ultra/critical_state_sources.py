@@ -237,11 +237,19 @@ def load_critical_states(
         guidance = load_guidance(source, env, info_key=matched_info(env))
     except (ValueError, TypeError, OSError) as error:
         raise UserError(f"--critical-states {source}: {error}") from None
-    if (key := matched_info(env)) and key not in (info := env.reset(seed=0)[1]):
-        raise UserError(
-            f"--critical-states {source}: in place of images, guidance reads info[{key!r}], a vector that the environment must "
-            f"give at reset and step; its info has {sorted(info)}"
-        )
+    if key := matched_info(env):
+        info = env.reset(seed=0)[1]
+        if key not in info:
+            raise UserError(
+                f"--critical-states {source}: in place of images, guidance reads info[{key!r}], a vector that the environment "
+                f"must give at reset and step; its info has {sorted(info)}"
+            )
+        size = np.size(info[key])
+        if isinstance(guidance, CriticalStates) and guidance.scale.size != size:
+            raise UserError(
+                f"--critical-states {source}: its states have {guidance.scale.size} entries, info[{key!r}] has {size}; give a "
+                f"table of info[{key!r}]"
+            )
     if isinstance(guidance, CriticalFunction):
         require_answers(guidance, env, source, args.seed)
     if args.arm not in ("random", "statemask"):

@@ -3,7 +3,6 @@
 import numpy as np
 
 from llmwrappers import CriticalStates, Trajectories
-from llmwrappers.envs.pong import locate
 
 
 def random_states(table: CriticalStates, trajectories: Trajectories, rng: np.random.Generator) -> CriticalStates:
@@ -19,13 +18,6 @@ def split(table: CriticalStates, trajectories: Trajectories) -> tuple[Trajectori
 
 def placed(table: CriticalStates, shown: Trajectories, held_out: Trajectories, order: np.ndarray) -> CriticalStates:
     """The table, moved to the first states in this order, with the same hit rate."""
-    held_out_states = matchable(held_out.observations)
-    moved = table.moved_to(matchable(shown.observations[order[: len(table)]]))
-    return moved.calibrated(held_out_states, max(table.hit_rate(held_out_states), 1 / len(held_out_states)))
-
-
-def matchable(observations: np.ndarray) -> np.ndarray:
-    """The vectors that tables are matched with: the observations, or the objects in Pong's grids."""
-    if observations.ndim < 4:
-        return observations.reshape(len(observations), -1)
-    return np.array([locate(now, before) for before, now in observations])
+    states = held_out.matched
+    moved = table.moved_to(shown.matched[order[: len(table)]])
+    return moved.calibrated(states, max(table.hit_rate(states), 1 / len(states)))

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from llmwrappers.envs.pong import locate
 from llmwrappers.files import write_atomically
 
 
@@ -102,6 +103,13 @@ class Trajectories:
     def returns(self) -> NDArray[np.float64]:
         """The undiscounted return of each episode, (E,)."""
         return np.array([self.rewards[self.episode(index)].sum(dtype=np.float64) for index in range(len(self))])
+
+    @property
+    def matched(self) -> NDArray:
+        """The vectors that critical states are matched with, (T, size): the observations, or the objects in Pong's grids."""
+        if self.observations.ndim < 4:
+            return self.observations.reshape(len(self.observations), -1)
+        return np.array([locate(now, before) for before, now in self.observations])
 
     def episode(self, index: int) -> slice:
         """Returns the slice of steps that an episode takes.

@@ -194,8 +194,8 @@ def _chosen(folder: Path, candidate: int | None, prior: Any) -> int:
     candidates, default = _candidates(folder)
     if candidate is None and default is None:
         raise ValueError(
-            f"no candidate of {str(prior)!r} is its default: name one with candidate, of {candidates} (ppo_camel.py --prior auto "
-            "chooses among them)"
+            f"no candidate of {str(prior)!r} is its default: name one with candidate, of {candidates} (ppo_camel.py --prior "
+            "auto chooses among them)"
         )
     chosen = default if candidate is None else candidate
     if chosen not in candidates:

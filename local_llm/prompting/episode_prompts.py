@@ -1,6 +1,7 @@
 """Puts the episodes that a model is to find critical states in into its prompts, ``prompts/ultra_*.md``."""
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,8 @@ MOST_NUMBERS = 200
 SAMPLE = 20_000
 Key = tuple[int, int]
 """Episode and step."""
+Entry = tuple[Any, Any, float, dict[str, Any]]
+"""Of a table: observation, action, reward and note."""
 
 
 @dataclass(frozen=True)
@@ -178,14 +181,18 @@ class Episodes:
         lines = [
             f"## Entry {entry}",
             f"Why it was critical: {note['rationale']}",
-            self.interpreter.state(table.observations[entry].reshape(self.shown.observations.shape[1:])),
+            self.interpreter.state(table.observations[entry]),
             f"Action: {self.action(table.actions[entry])}. {note['reasoning']}",
             trial.worth(entry),
         ]
         return "\n".join(lines)
 
-    def cases_prompt(self, name: str, cases: list[Case]) -> str:
-        """Returns the prompt about critical states that were accepted: for their actions, their rewards or code."""
+    def cases_prompt(self, name: str, cases: list[Case], kept: Sequence[Entry] = ()) -> str:
+        """Returns the prompt about critical states that were accepted: for their actions, their rewards or code.
+
+        Args:
+            kept: entries of an earlier table, which code is to generalise, too
+        """
         budget = self.settings.token_budget // len(cases)
         if isinstance(self.space, Box):
             # Of no agent: an example is easily copied.
@@ -195,7 +202,7 @@ class Episodes:
             example = self.values["first_action"]
         return self.render(
             name,
-            states="\n\n".join(self.case_text(name, case, budget) for case in cases),
+            states="\n\n".join([*(self.case_text(name, case, budget) for case in cases), *map(self.kept_text, kept)]),
             steps="; ".join(map(str, cases)),
             n_states=len(cases),
             first_episode=cases[0].episode,
@@ -205,20 +212,29 @@ class Episodes:
 
     def case_text(self, name: str, case: Case, budget: int) -> str:
         """Returns what one of these prompts says of one critical state."""
-        lines = [f"## Critical state: {case}", f"Why it is critical: {case.rationale}"]
         if name == "code":
-            index = self.index(case)
-            lines.append(self.interpreter.state(self.shown.observations[index], self.previous(case.episode, case.step)))
-            if self.shown.observations[index].size <= MOST_NUMBERS:
-                lines.append(f"obs = {_numbers(self.shown.observations[index])}")
-        else:
-            most = budget * self.interpreter.characters_per_token
-            windows = (self.window(case, before, after) for before, after in WINDOWS)
-            lines.append(next((text for text in windows if len(text) <= most), self.window(case, 0, 0)))
+            observation, previous = self.shown.observations[self.index(case)], self.previous(case.episode, case.step)
+            return self._for_code(str(case), observation, previous, case.action, case.reward, vars(case))
+        lines = [f"## Critical state: {case}", f"Why it is critical: {case.rationale}"]
+        most = budget * self.interpreter.characters_per_token
+        windows = (self.window(case, before, after) for before, after in WINDOWS)
+        lines.append(next((text for text in windows if len(text) <= most), self.window(case, 0, 0)))
         if name != "actions":
             lines.append(f"Suggested action: {self.action(case.action)}. {case.reasoning}")
-        if name == "code":
-            lines.append(f"Reward for being here: {case.reward:g}. {case.analysis}")
+        return "\n".join(lines)
+
+    def kept_text(self, entry: Entry) -> str:
+        """Returns what the prompt for code says of an entry that is kept from before."""
+        observation, action, reward, note = entry
+        return self._for_code("of earlier episodes; it helped", observation, None, action, reward, note)
+
+    def _for_code(self, where: str, observation: Any, previous: Any, action: Any, reward: float, said: dict[str, Any]) -> str:
+        lines = [f"## Critical state: {where}", f"Why it is critical: {said['rationale']}"]
+        lines.append(self.interpreter.state(observation, previous))
+        if observation.size <= MOST_NUMBERS:
+            lines.append(f"obs = {_numbers(observation)}")
+        lines.append(f"Suggested action: {self.action(action)}. {said['reasoning']}")
+        lines.append(f"Reward for being here: {reward:g}. {said['analysis']}")
         return "\n".join(lines)
 
     def window(self, case: Case, before: int, after: int) -> str:

@@ -279,6 +279,8 @@ class Interpreter:
 
     def _vector(self, observation: Array) -> Array:
         observation, shape = np.asarray(observation), self.trajectories.observations.shape[1:]
+        if self._is_grid and observation.ndim == 1:  # its objects
+            return observation.astype(np.float64)
         if observation.shape != shape:
             raise ValueError(f"an observation must have the shape {shape}, got {observation.shape}")
         if self._is_grid:

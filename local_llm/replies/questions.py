@@ -12,13 +12,13 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from llmwrappers import PolicyRejected
+from llmwrappers import PolicyRejected, Trajectories
 from llmwrappers.critical_states.function import CriticalFunction, vet_critical_function
 from llmwrappers.files import sha256
 from local_llm.command import MOST_RETRIES, save_text, why_refused
 from local_llm.models.ledger import Metered
 from local_llm.models.reply import Backend, Reply, Sampling
-from local_llm.prompting.episode_prompts import Case, Episodes, Key
+from local_llm.prompting.episode_prompts import Case, Entry, Episodes, Key
 from local_llm.replies.answers import SEND_JSON, UselessAnswer, action_within, exact_integer, exact_number, extract_answer
 from local_llm.replies.extract import SEND_CRITICAL, extract_critical
 from local_llm.replies.reply_text import ExtractionError, Truncated, refusal
@@ -181,25 +181,33 @@ class Finder:
         print(sieve, flush=True)
         return kept
 
-    def write_code(self, cases: list[Case], env: gym.Env) -> tuple[str, float]:
-        """Returns the source of a function that generalises cases, and the share of held-out steps that it calls critical."""
-        return self._write("code", self.episodes.cases_prompt("code", cases), env, MOST_CRITICAL)
+    def write_code(self, cases: list[Case], env: gym.Env, kept: Sequence[Entry] = ()) -> tuple[str, float]:
+        """Returns the source of a function that generalises cases, and the share of held-out steps that it calls critical.
+
+        Args:
+            kept: entries of an earlier table, which the function generalises, too
+        """
+        return self._write("code", self.episodes.cases_prompt("code", cases, kept), env, MOST_CRITICAL)
 
     def write_function(self, env: gym.Env) -> tuple[str, float]:
         """The same for a function that leads on, made of the episodes alone; it may be critical everywhere."""
         return self._write("function", self.episodes.first_prompt(), env, math.inf)
 
     def _write(self, name: str, prompt: str, env: gym.Env, most: float) -> tuple[str, float]:
-        def share(function: CriticalFunction, observations: Any) -> float:
-            return float(np.mean([function(observation) is not None for observation in observations]))
+        def share(function: CriticalFunction, played: Trajectories) -> float:
+            count = 0
+            for i in range(len(played)):
+                function.reset()
+                count += sum(function(observation) is not None for observation in played.observations[played.episode(i)])
+            return count / len(played.observations)
 
         def read(reply: Reply) -> tuple[str, float]:
             source = extract_critical(reply.text, reply.finish_reason)
             function = vet_critical_function(source, env)
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
-                shown = share(function, self.episodes.shown.observations)
-                held_out = share(function, self.episodes.held_out.observations)
+                shown = share(function, self.episodes.shown)
+                held_out = share(function, self.episodes.held_out)
             if function.faults.total:
                 # The first fault is warned of, with its reason.
                 reason = next(str(warning.message) for warning in caught if warning.category is UserWarning)

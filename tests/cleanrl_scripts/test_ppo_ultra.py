@@ -923,6 +923,9 @@ def test_wrong_arguments_are_named(ppo_ultra, pretrained, tmp_path):
     grid = ("--env-id", "llmwrappers/PongGrid-v0", "--agent", "none", "--num-steps", "16", "--arm", "rnd")
     table = str(Path(llmwrappers.critical_states.guidance.SHIPPED) / "llmwrappers-PongObjects-v0" / "table.json")
     assert "--arm rnd needs observations that are vectors" in says(*grid, "--critical-states", table)
+    CriticalStates([[1.0, 0.0, 0.0]], [2], [0.0], scale=[1.0] * 3, tolerance=0.1).save(tmp_path / "three.json")
+    three = says(*grid[:-1], "a", "--critical-states", str(tmp_path / "three.json"))
+    assert "its states have 3 entries, info['objects'] has 9" in three
     assert not (tmp_path / "runs").exists()
 
 

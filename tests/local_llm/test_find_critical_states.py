@@ -33,6 +33,7 @@ from scripted import (
 
 from llmwrappers import CriticalStates, LLMActionOverride, Trajectories
 from llmwrappers.critical_states.function import CriticalFunction
+from llmwrappers.envs.pong import locate
 from local_llm import find_critical_states as command
 from local_llm import guidance_folder
 from local_llm.find_critical_states import find_critical_states, main
@@ -153,6 +154,25 @@ class TestTable:
             "maximum": 4,
         }
         assert "one of the 3 integers from 2 on" in backend.prompts[1]
+
+    def test_pongs_grids_are_matched_by_their_objects(self, tmp_path):
+        env = gym.make("llmwrappers/PongGrid-v0")
+        trajectories = play(env.spec.id, wrap=lambda env: gym.wrappers.TimeLimit(env, 120))
+        texts = [
+            answer("critical_states", entry(0, 80), entry(1, 100)),
+            answer("actions", entry(0, 80, action=2), entry(1, 100, action=3)),
+            answer("rewards", entry(0, 80, reward=1), entry(1, 100, reward=0)),
+        ]
+        table, backend = find(trajectories, env, tmp_path, *texts)
+        assert facts(tmp_path)["code"] == {"refused": "not asked for: the observations are not vectors"}
+        before, now = trajectories.observations[80]
+        np.testing.assert_array_equal(table.observations[0], locate(now, before))
+        guided = LLMActionOverride(env, str(tmp_path), info_key="objects")
+        guided.reset(seed=0)
+        assert "critical" in guided.step(0)[4]
+        trial = Trial([row(0, 30, 31, 2.0, 0.5, 3.5), row(1, 0, 0)], trajectories)
+        text = Episodes(trajectories, env, SETTINGS).entry_text(table, 0, trial)
+        assert backend.prompts[1].count(text.splitlines()[2].partition(" Remarks")[0]) >= 1
 
     def test_the_same_answers_give_the_same_bytes(self, trajectories, env, tmp_path):
         for name in "ab":
@@ -466,6 +486,9 @@ class TestSecondRound:
         assert table.actions.tolist() == [[1.5], [-1.0], [-1.0]]
         assert table.rewards.tolist() == [0.5, -0.25, -0.25]
         assert table.notes[0] == {**first.notes[2], "round": 1}
+        note, told = first.notes[2], backend.prompts[-1].partition("## Critical state: of earlier episodes; it helped\n")[2]
+        assert told.startswith(f"Why it is critical: {note['rationale']}\ncos(theta) = ")
+        assert f"Suggested action: [1.5]. {note['reasoning']}\nReward for being here: 0.5. {note['analysis']}" in told
         assert "round" not in table.notes[1]
         assert [note["reason"] for note in facts(tmp_path)["refused"]] == [
             "keep must name entries that surely helped, [2], got 0",
@@ -526,6 +549,12 @@ class TestCode:
         shutil.copy(saved, folder)
         assert main(["--replay", "out", "--output", "again"]) == 0
         assert (saved.parent / "again" / "critical.py").read_text() == self.ALWAYS
+
+    def test_code_with_state_begins_every_episode_anew(self, saved, monkeypatch, trajectories):
+        source = "n = 0\n\ndef critical(obs):\n    global n\n    n += 1\n    return n == 1, [0.5], 0.0\n"
+        assert self.run(monkeypatch, Scripted(f"```python\n{source}```"), "--output", "out") == 0
+        held_out = trajectories.split(SETTINGS.episodes)[1]
+        assert facts(saved.parent / "out")["code"]["hit_rate"] == len(held_out) / len(held_out.observations)
 
     def test_the_prompt_holds_the_notes_and_can_be_had_alone(self, tmp_path, monkeypatch, capsys):
         monkeypatch.chdir(tmp_path)
