@@ -20,8 +20,17 @@ from pathlib import Path
 
 import tyro
 
+from cleanrl_scripts.common.arguments import with_whole_numbers
 from cleanrl_scripts.common.stop import run_script
-from cleanrl_scripts.comparison.curves import Evaluation, curves_of, from_csv, from_runs, keep_curves, merge
+from cleanrl_scripts.comparison.curves import (
+    Evaluation,
+    curves_of,
+    from_csv,
+    from_runs,
+    keep_curves,
+    merge,
+    refuse_unaligned,
+)
 from cleanrl_scripts.comparison.description import describe, description_of, finished_runs, its_turn, record_runs
 from cleanrl_scripts.comparison.report import write_report
 from cleanrl_scripts.comparison.runs import REPOSITORY, parse_arms, parse_seeds, plan
@@ -103,8 +112,8 @@ def import_curves(args: Args) -> Path:
     if (output / "comparison.json").exists():
         raise UserError(f"--output {output} holds a comparison: name its --env-ids, or another --output")
     external = read_curves(args)
-    output.mkdir(parents=True, exist_ok=True)
-    keep_curves(output, merge(curves_of(output), [], external), {})
+    with its_turn(output):
+        keep_curves(output, merge(curves_of(output), [], external), {})
     return output
 
 
@@ -129,6 +138,7 @@ def compare(args: Args, extra: list[str]) -> tuple[Path, int]:
             raise UserError(
                 f"--total-timesteps {args.total_timesteps}: the curves of {arm} that you add in {env_id} begin at step {first}"
             )
+    refuse_unaligned(external)
     describe(asked, runs, external, output)
     done = {(e.env_id, e.arm, e.seed) for e in curves_of(output)}
     todo = [run for run in runs if run.run_dir or (run.env_id, run.arm, run.seed) not in done]
@@ -148,7 +158,7 @@ def compare(args: Args, extra: list[str]) -> tuple[Path, int]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    args, extra = tyro.cli(Args, prog=program(), args=argv, return_unknown_args=True)
+    args, extra = tyro.cli(Args, prog=program(), args=with_whole_numbers(Args, argv), return_unknown_args=True)
     sources = [*args.from_csv, *args.from_wandb]
     if extra and (args.report_only or not args.env_ids):
         raise UserError(f"{shlex.join(extra)}: not an argument of compare.py, and no script is run that could take it")

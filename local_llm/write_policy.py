@@ -332,7 +332,7 @@ def write_and_choose(args: argparse.Namespace, prompt: str, writer: Writer) -> C
         way_out = "Ask again, for more, or a larger model"
         if writer.lacks_retries:
             way_out = f"The model stopped answering{how_to_go_on(args)}"
-        raise UserError(f"none of the replies could be used; report.html says why. {way_out}")
+        raise UserError(f"no candidate could be used; report.html says why. {way_out}")
     if choice.candidate is not None:
         print(f"prior:  {args.output / f'policy-{choice.candidate}.py'}")
         print(f"use it: {use_in_training(args.env_id, args.env_kwargs, args.output)}")

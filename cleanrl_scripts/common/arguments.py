@@ -116,15 +116,22 @@ def check_env_id(env_id: str) -> None:
 
 def parse(script: type[AnyArgs], argv: list[str] | None, default: AnyArgs | None = None) -> AnyArgs:
     """Reads the arguments of a script; 1e6 is accepted as a whole number."""
+    words = with_whole_numbers(script, argv)
+    if default is None:
+        return tyro.cli(script, prog=program(), args=words)
+    return tyro.cli(script, prog=program(), args=words, default=default)
+
+
+def with_whole_numbers(script: type, argv: list[str] | None) -> list[str]:
+    """The words of a command line; 1e6, where a whole number belongs, becomes 1000000."""
     words = list(sys.argv[1:] if argv is None else argv)
-    whole = {f"--{field.name.replace('_', '-')}" for field in dataclasses.fields(script) if field.type in (int, "int")}
+    kinds = int, "int", int | None, "int | None"
+    whole = {f"--{field.name.replace('_', '-')}" for field in dataclasses.fields(script) if field.type in kinds}
     for i, word in enumerate(words):
         name, equals, value = word.partition("=") if word.startswith("--") else (words[i - 1] if i else "", "", word)
         if name.replace("_", "-") in whole and re.fullmatch(r"\d+(\.\d+)?[eE]\+?\d+", value) and float(value).is_integer():
             words[i] = f"{name}={int(float(value))}" if equals else str(int(float(value)))
-    if default is None:
-        return tyro.cli(script, prog=program(), args=words)
-    return tyro.cli(script, prog=program(), args=words, default=default)
+    return words
 
 
 def resumed_args(

@@ -10,7 +10,7 @@ from llmwrappers.errors import UserError
 
 
 class Stop:
-    """Remembers the first SIGINT or SIGTERM, so that a loop can raise it again; a second one ends the process at once.
+    """Remembers the first SIGINT or SIGTERM, so that a loop can raise it again; the same one again ends the process at once.
 
     The signal raises an exception where it arrives, as Python's own handler does. Inside an environment or a compiler an
     ``except:`` may drop that exception. ``check``, called after every step of an environment, raises it again.

@@ -126,12 +126,11 @@ def keep_curves(output: Path, evaluations: list[Evaluation], description: dict) 
     Environments and arms are in the order of comparison.json, the baseline first; all others follow.
     """
     if not evaluations:
-        raise UserError(f"no run in {output} is finished: there is nothing to compare")
+        raise UserError(f"no run in {output} has finished with usable evaluations: there is nothing to compare")
     env_ids = list(dict.fromkeys([*description.get("env_ids", ()), *(e.env_id for e in evaluations)]))
     arms = list(dict.fromkeys([*description.get("arms", ()), *(e.arm for e in evaluations)]))
     rows = sorted(evaluations, key=lambda e: (env_ids.index(e.env_id), arms.index(e.arm), e.seed, e.step))
-    for env_id, curves in itertools.groupby(rows, key=lambda e: e.env_id):
-        align(env_id, arms, list(curves))
+    refuse_unaligned(rows)
     metrics = [name for name in METRICS if any(name in e.returns for e in rows)]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -139,6 +138,15 @@ def keep_curves(output: Path, evaluations: list[Evaluation], description: dict) 
     for e in rows:
         writer.writerow([e.env_id, e.arm, e.seed, e.step, *(repr(e.returns[m]) if m in e.returns else "" for m in metrics)])
     write_atomically(output / "curves.csv", text.getvalue())
+
+
+def refuse_unaligned(evaluations: list[Evaluation]) -> None:
+    """Refuses evaluations that are there twice, or have no steps in common."""
+    by_env: dict[str, list[Evaluation]] = {}
+    for e in evaluations:
+        by_env.setdefault(e.env_id, []).append(e)
+    for env_id, curves in by_env.items():
+        align(env_id, list(dict.fromkeys(e.arm for e in curves)), curves)
 
 
 @dataclass

@@ -17,6 +17,11 @@ from llmwrappers.errors import UserError
 from llmwrappers.files import folder_name, sha256, write_atomically
 from llmwrappers.physics import note_on_returns
 
+try:
+    import fcntl
+except ImportError:  # Windows has none
+    fcntl = None
+
 OF_A_FOLDER = "*.py", "*.json", "agent.npz", "agent.pt"
 """What a folder of priors, of critical states or of a run holds that runs depend on."""
 
@@ -25,16 +30,13 @@ OF_A_FOLDER = "*.py", "*.json", "agent.npz", "agent.pt"
 def its_turn(output: Path) -> Iterator[None]:
     """Waits for any other compare.py in the same folder, because each adds to what the other wrote."""
     try:
-        import fcntl
-    except ImportError:  # on Windows, where nothing is trained
-        yield
-        return
-    try:
         (output / "runs").mkdir(parents=True, exist_ok=True)
+        lock = open(output / "runs" / ".lock", "w")  # noqa: SIM115
     except OSError as error:
         raise UserError(f"--output {output}: cannot write there ({error.strerror})") from None
-    with open(output / "runs" / ".lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with lock:
+        if fcntl:
+            fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
@@ -59,7 +61,8 @@ def versions() -> dict[str, str | None]:
 def describe(asked: dict, runs: list[Run], external: list[Evaluation], output: Path) -> None:
     """Writes the arguments; refuses a folder with another comparison, and imported curves of a trained arm."""
     with its_turn(output):
-        before, curves = description_of(output), curves_of(output)
+        curves = curves_of(output)
+        before = without_unbegun(description_of(output), curves, output)
         trained = {*before.get("arms", ()), *(folder.name for folder in output.glob("runs/*/*"))}
         if imported := sorted({e.arm for e in curves} & set(asked["arms"]) - trained):
             where = f"{output / 'curves.csv'} has it from --from-csv or --from-wandb"
@@ -72,6 +75,19 @@ def describe(asked: dict, runs: list[Run], external: list[Evaluation], output: P
         if taken := [e for e in external if e.arm in now["arms"]]:
             raise UserError(f"{taken[0].source}: {taken[0].arm} is an arm that is trained here; give the curves another name")
         write({**now, "command": command(now, output)}, output)
+
+
+def without_unbegun(before: dict, curves: list[Evaluation], output: Path) -> dict:
+    """The description without environments, arms and seeds of which no run began: a mistyped one does not stay."""
+    begun = {path.parts[-5:-2] for path in output.glob("runs/*/*/*/*/args.json")}
+    begun |= {(folder_name(e.env_id), e.arm, str(e.seed)) for e in curves if e.arm in before.get("arms", ())}
+    if not (before and begun):
+        return before
+    envs, arms, seeds = map(set, zip(*begun, strict=True))
+    kept = {"env_ids": [env_id for env_id in before["env_ids"] if folder_name(env_id) in envs]}
+    kept |= {"arms": {arm: flags for arm, flags in before["arms"].items() if arm in arms}}
+    kept |= {"seeds": [seed for seed in before["seeds"] if str(seed) in seeds]}
+    return before | kept if all(kept.values()) else before
 
 
 def added(before: dict, now: dict, output: Path) -> dict:
@@ -169,7 +185,10 @@ def record_runs(output: Path, runs: list[Run], left_out: dict[Run, str]) -> None
     description = description_of(output)
     for run in runs:
         assert run.run_dir is not None
-        summary, made = (json.loads((run.run_dir / name).read_text()) for name in ("summary.json", "args.json"))
+        try:
+            summary, made = (json.loads((run.run_dir / name).read_text()) for name in ("summary.json", "args.json"))
+        except ValueError as error:
+            raise UserError(f"a summary.json or args.json in {run.run_dir} is damaged: {error}; remove that folder") from None
         others = {name: v for name, v in made.get("versions", {}).items() if v != description["versions"].get(name)}
         note = {
             "hours": round(summary["seconds"] / 3600, 3) if "seconds" in summary else None,

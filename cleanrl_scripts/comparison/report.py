@@ -74,9 +74,10 @@ def hours_of_a_step(description: dict) -> dict[tuple[str, str], float]:
 
 
 def cost(description: dict, runs: int) -> list[str]:
-    """A note on the cost of the runs, if it is known."""
+    """A note on the cost of the runs, if it is known; runs: how many have curves."""
     environments = description.get("runs", {}).values()
     notes = [(arm, note) for arms in environments for arm, seeds in arms.items() for note in seeds.values()]
+    runs += sum("left_out" in note for _, note in notes)
     hours = {arm: [note["hours"] for of, note in notes if of == arm and "hours" in note] for arm in description.get("arms", ())}
     every = [value for values in hours.values() for value in values]
     if not every:

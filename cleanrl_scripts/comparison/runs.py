@@ -154,20 +154,27 @@ def by_name(flags: Iterable[str]) -> dict[str, str]:
     return {name: " ".join(values) for name, values in named.items()}
 
 
+TRACKING = "--track", "--no-track", "--wandb-project-name", "--wandb-entity"
+
+
 def different(now: dict[str, str], before: dict[str, str]) -> list[str]:
-    """The first flag that differs, as given now and as given before; [] if all are the same."""
+    """The first flag that differs, as given now and as given before, but for tracking; [] if all are the same."""
     for name in {**now, **before}:
-        if now.get(name) != before.get(name):
+        if name not in TRACKING and now.get(name) != before.get(name):
             return [f"{name} {flags[name]}".strip() if name in flags else f"no {name}" for flags in (now, before)]
     return []
 
 
+NO_TRAINING = "__init__.py", "compare.py", "watch.py", "demo.py"
+"""Files beside the training scripts."""
+
+
 def find_script(name: str) -> Path:
     folder = REPOSITORY / "cleanrl_scripts"
-    scripts = sorted(path.name for path in folder.glob("*.py") if path.name not in ("__init__.py", "compare.py"))
+    scripts = sorted(path.name for path in folder.glob("*.py") if path.name not in NO_TRAINING)
     paths = [folder / name, Path(name)] if Path(name).name == name else [Path(name)]  # ./td3_camel.py is the user's copy
     script = next((path.resolve() for path in paths if path.is_file()), None)
-    if script is None or script == folder / "compare.py":
+    if script is None or script in [folder / name for name in NO_TRAINING]:
         raise UserError(f"--script {name}: no such script; {folder} has {', '.join(scripts)}")
     return script
 

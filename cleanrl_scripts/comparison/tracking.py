@@ -1,9 +1,10 @@
 """Weights and Biases: the evaluations of tracked runs of a project, and the report as a separate run."""
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
-from cleanrl_scripts.comparison.curves import LOGGED, Evaluation, number
+from cleanrl_scripts.comparison.curves import LOGGED, PLAIN, Evaluation
 from cleanrl_scripts.comparison.description import description_of
 from cleanrl_scripts.comparison.tables import Report
 from llmwrappers.errors import UserError
@@ -12,11 +13,11 @@ History = dict[int, dict[str, float]]  # step -> metric -> return
 
 
 def online_runs(project: str) -> Iterator[tuple[str, dict, History]]:
-    """Name, arguments and evaluations of the runs of a project on W&B's server."""
+    """Name, arguments and evaluations of the runs of a project on W&B's server, the newest first."""
     import wandb
 
     try:
-        for run in wandb.Api().runs(project):
+        for run in wandb.Api().runs(project, order="-created_at"):
             history: History = {}
             for name, metric in LOGGED.items():
                 for row in run.scan_history(keys=["_step", name]):
@@ -28,23 +29,35 @@ def online_runs(project: str) -> Iterator[tuple[str, dict, History]]:
 
 
 def from_wandb(project: str) -> list[Evaluation]:
-    evaluations = []
+    """The evaluations of a project's finished runs; a note names each run that is left out, and why."""
+    runs: dict[tuple[str, str, int], list[Evaluation]] = {}
     for name, config, history in online_runs(project):
-        if not history or not {"env_id", "seed", "arm"} <= set(config):
-            print(f"note: {project}: {name} is no run of the scripts with evaluations: left out")
+        why = unusable(config, history)
+        if not why and (config["env_id"], config["arm"], config["seed"]) in runs:
+            why = "has the environment, arm and seed of a later run"
+        if why:
+            print(f"note: {project}: {name} {why}: left out")
             continue
-        # PPO ends with its last whole rollout.
-        rollout = config.get("num_envs", 1) * config.get("num_steps", 1)
-        if max(history) <= config.get("total_timesteps", 0) - rollout:
-            print(f"note: {project}: {name} ends at step {max(history)} of {config['total_timesteps']}: left out")
-            continue
-        for step, returns in sorted(history.items()):
-            for metric, value in returns.items():
-                number(str(value), f"eval/{metric} at step {step}", f"{project}, {name}")
-            evaluations.append(Evaluation(config["env_id"], config["arm"], config["seed"], step, returns, name))
-    if not evaluations:
+        key = config["env_id"], config["arm"], config["seed"]
+        runs[key] = [Evaluation(*key, step, returns, name) for step, returns in sorted(history.items())]
+    if not runs:
         raise UserError(f"--from-wandb {project}: no finished run with evaluations")
-    return evaluations
+    return [e for run in runs.values() for e in run]
+
+
+def unusable(config: dict, history: History) -> str:
+    """Why a run's evaluations are of no use; "" if they are."""
+    if not history or not {"env_id", "seed", "arm"} <= set(config) or any(PLAIN not in values for values in history.values()):
+        return "is no run of the scripts with evaluations"
+    # PPO ends with its last whole rollout.
+    rollout = config.get("num_envs", 1) * config.get("num_steps", 1)
+    if max(history) <= config.get("total_timesteps", 0) - rollout:
+        return f"ends at step {max(history)} of {config['total_timesteps']}"
+    for step, values in sorted(history.items()):
+        for metric, value in values.items():
+            if not math.isfinite(value):
+                return f"has eval/{metric} {value} at step {step}"
+    return ""
 
 
 def track(project: str, entity: str | None, folder: Path, report: Report) -> None:

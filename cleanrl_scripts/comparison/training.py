@@ -28,10 +28,11 @@ def tail(path: Path, size: int = 4000) -> str:
 
 
 def end_of(log: Path) -> str:
-    """The lines at the end of a log that say why a run failed: of tyro's last box the first ones, else the last ones."""
-    text = tail(log, 20_000)
+    """The lines of a log that say why a run failed: of tyro's box, if the log ends with it, the first ones, else the last."""
+    text = tail(log, 20_000).rstrip()
     box = text.rfind("╭")
-    return "\n".join(text[box:].splitlines()[:12] if box >= 0 else text.splitlines()[-12:])
+    is_last = box >= 0 and "\n" not in text[text.rfind("╰") :]
+    return "\n".join(text[box:].splitlines()[:12] if is_last else text.splitlines()[-12:])
 
 
 def status(run: Run) -> tuple[int, str, float]:
@@ -104,7 +105,11 @@ class Display:
 
 
 def final_return(run_dir: Path) -> float:
-    return json.loads((run_dir / "summary.json").read_text())["eval/episodic_return"]
+    """NaN where a user's script writes none."""
+    try:
+        return float(json.loads((run_dir / "summary.json").read_text())["eval/episodic_return"])
+    except (ValueError, KeyError, TypeError):
+        return math.nan
 
 
 def choose_expert(run: Run, model: Path) -> str:

@@ -1,5 +1,6 @@
 """Records the advantages of each entry after each rollout, and writes what each entry was worth into a table."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 from statistics import fmean
@@ -41,7 +42,7 @@ def entry_table(worth: EntryWorth, guidance: Guidance) -> list[dict]:
         for row, action, reward, note in zip(rows, guidance.actions.tolist(), guidance.rewards.tolist(), notes, strict=True):
             row |= {"action": action, "reward": reward} | {name: note[name] for name in ("episode", "step") if name in note}
     if isinstance(guidance, CriticalFunction):
-        lines = guidance.source.splitlines()
+        lines = re.split(r"\r\n|\r|\n", guidance.source)  # as Python counts them; splitlines() also splits at form feeds
         for row, line in zip(rows, guidance.lines, strict=True):
             row |= {"line": line, "code": lines[line - 1].strip()}
     return rows

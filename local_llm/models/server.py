@@ -198,7 +198,7 @@ class Server:
         """Returns the server's answer at an address outside the OpenAI-compatible ones; None if there is none."""
         try:
             return json.loads(self._send(self._base.removesuffix("/v1") + path, body, min(self.timeout, 30)))
-        except (_AnsweredError, *NO_JSON):
+        except (_AnsweredError, _TooSlowError, *NO_JSON):
             return None
 
     def _read(self, completion: Any) -> tuple[list[tuple[str, str]], Any]:
@@ -248,7 +248,7 @@ class Server:
             except (OSError, http.client.HTTPException) as error:
                 if isinstance(error, TimeoutError) or isinstance(getattr(error, "reason", None), TimeoutError):
                     less = "ask for less at once (fewer --candidates, a smaller --max-new-tokens)"
-                    raise ModelError(f"{self.base_url} took more than {timeout} s: {less}") from error
+                    raise _TooSlowError(f"{self.base_url} took more than {timeout} s: {less}") from error
                 failed = ModelError
                 problem = f"no answer from {self.base_url}: {' '.join(str(error).split())[:EXCERPT]}\n"
         raise failed(f"{problem}Tried {self.retries + 1} times: {advice}")
@@ -270,6 +270,10 @@ class Server:
 
 class _AnsweredError(ModelError):
     """Reports that the server answers with an error."""
+
+
+class _TooSlowError(ModelError):
+    """Reports that the server does not answer in time."""
 
 
 class _RefusedError(_AnsweredError):

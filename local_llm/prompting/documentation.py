@@ -185,7 +185,7 @@ def _source(kind: type, documented: str) -> str:
     for node in dropped:
         first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", []))])
         left_out |= set(range(first, (node.end_lineno or first) + 1))
-    return "\n".join(line for i, line in enumerate(source.splitlines(), 1) if i not in left_out).rstrip()
+    return "\n".join(line for i, line in enumerate(source.split("\n"), 1) if i not in left_out).rstrip()
 
 
 def _task_words(task: Any, physics: Any) -> str:

@@ -22,6 +22,7 @@ from local_llm.selection.trial import Trial
 WINDOWS = ((4, 8), (3, 6), (2, 4), (1, 2), (0, 1), (0, 0))
 # The prompt for code shows an observation as numbers up to this size.
 MOST_NUMBERS = 200
+ROLLOUT = 2048  # steps, the default of ppo_ultra.py
 # Characters of an episode whose tokens are counted.
 SAMPLE = 20_000
 Key = tuple[int, int]
@@ -52,6 +53,8 @@ class Settings:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if self.rounds not in (1, 2):
             raise ValueError(f"rounds must be 1 or 2, got {self.rounds}")
+        if self.rounds == 2 and self.round_timesteps < ROLLOUT:
+            raise ValueError(f"round_timesteps must be at least {ROLLOUT}, one rollout of PPO, got {self.round_timesteps}")
         if self.ask not in ("all", "code"):
             raise ValueError(f"ask must be all or code, got {self.ask!r}")
         if self.ask == "code" and self.rounds == 2:

@@ -325,7 +325,8 @@ def test_an_arm_that_the_script_refuses_is_shown_once(script, tmp_path):
 
 
 def test_there_is_nothing_to_report_when_no_run_finishes(script):
-    assert "is finished: there is nothing to compare" in run(*script, "--arms", "a", "--broken-arm", "a", code=1)
+    printed = run(*script, "--arms", "a", "--broken-arm", "a", code=1)
+    assert "has finished with usable evaluations: there is nothing to compare" in printed
 
 
 @pytest.mark.parametrize(
@@ -355,6 +356,31 @@ def test_a_command_that_started_no_run_leaves_the_folder_free(script, tmp_path):
     assert "did not start" in run(*script, "--arms", "a", "--seeds", "1", "--typo", "3", code=1)
     run(*script, "--arms", "a", "--seeds", "1", "--learning-rate", "3")
     assert json.loads((tmp_path / "out" / "comparison.json").read_text())["flags"] == ["--learning-rate", "3"]
+
+
+def test_what_was_mistyped_does_not_stay_in_a_comparison(script, tmp_path):
+    def command(env_ids: list[str], wide: str, seeds: str) -> list[str]:
+        return [*script[:-1], *env_ids, "--arms", "a", f"wide=--arm {wide}", "--seeds", seeds, "--jobs", "1"]
+
+    run(*script, "--arms", "a", "--seeds", "1")
+    output = tmp_path / "out"
+    description = json.loads((output / "comparison.json").read_text())
+    typo = description | {"env_ids": ["A-v0", "B-v00"], "arms": {"a": ["--arm", "a"], "wide": ["--arm", "bbbb"]}}
+    (output / "comparison.json").write_text(json.dumps(typo | {"seeds": [1, 11]}))
+    run(*command(["A-v0", "B-v0"], "bb", "1-2"))
+    description = json.loads((output / "comparison.json").read_text())
+    assert description["env_ids"] == ["A-v0", "B-v0"]
+    assert description["arms"] == {"a": ["--arm", "a"], "wide": ["--arm", "bb"]}
+    assert description["seeds"] == [1, 2]
+
+
+def test_tracking_may_begin_later(script, monkeypatch):
+    sent = []
+    monkeypatch.setattr(compare, "track", lambda project, entity, folder, report: sent.append((project, folder.name)))
+    command = [*script, "--arms", "a", "--seeds", "1"]
+    run(*command)
+    assert "all runs are finished" in run(*command, "--track", "--wandb-project-name", "mine")
+    assert sent == [("mine", "out")]
 
 
 def test_the_first_arm_that_is_named_is_the_baseline(script, tmp_path):
@@ -425,6 +451,30 @@ def test_curves_that_begin_after_the_runs_end_are_refused_before_training(script
     with pytest.raises(UserError, match=r"--total-timesteps \d+: the curves of late that you add in A-v0 begin at step 100000"):
         compare.main([*script, "--seeds", "1", "--arms", "a", "--from-csv", str(tmp_path / "late.csv")])
     assert not (tmp_path / "out" / "runs").exists()
+
+
+def test_curves_that_are_there_twice_are_refused_before_training(script, tmp_path):
+    paths = [tmp_path / name / "progress.csv" for name in ("r1", "r2")]
+    for path in paths:
+        path.parent.mkdir()
+        path.write_text("step,episodic_return,seed\n0,1.0,1\n100,2.0,1\n")
+    with pytest.raises(UserError, match="A-v0, progress, seed 1, step 0 is there twice: in .*r1.* and in .*r2"):
+        compare.main([*script, "--seeds", "1", "--arms", "a", "--from-csv", *map(str, paths)])
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_named(script, tmp_path):
+    (tmp_path / "a.csv").write_text("step,episodic_return,seed\n0,1.0,1\n")
+    (tmp_path / "file").touch()
+    (tmp_path / "out" / "runs" / ".lock").mkdir(parents=True)
+    for output in ("file", "out"):
+        with pytest.raises(UserError, match=f"--output .*{output}: cannot write there"):
+            compare.main(["--from-csv", str(tmp_path / "a.csv"), "--output", str(tmp_path / output)])
+
+
+def test_a_total_may_be_written_with_an_exponent(script):
+    command = [word if word != "100" else "1e2" for word in script]
+    assert "finished: A-v0 a seed 1" in run(*command, "--arms", "a", "--seeds", "1")
 
 
 def test_imported_curves_are_not_taken_for_runs(script, tmp_path):
@@ -510,6 +560,7 @@ TD3 = ["--env-ids", "A", "--script", "td3_camel.py"]
         ([], "--env-ids: name at least one environment"),
         (["--env-ids", "A", "--script", "nonesuch.py"], "--script nonesuch.py: no such script"),
         (["--env-ids", "A", "--script", "compare.py"], "--script compare.py: no such script"),
+        (["--env-ids", "A", "--script", "watch.py"], "has ppo_camel.py, ppo_ultra.py, td3_camel.py"),
         (["--env-ids", "A", "--seeds", "3-1"], "--seeds 3-1: '3-1' is no seed or range"),
         (["--env-ids", "A", "--seeds", "one"], "'one' is no seed or range"),
         (["--env-ids", "A", "--arms", "nonesuch"], "--arms nonesuch: ppo_camel.py has none, llm, auto, random, bad; give"),

@@ -355,6 +355,7 @@ class TestCommand:
             (["--hit-rate", "1"], "hit_rate must lie in (0, 1), got 1.0"),
             (["--rounds", "3"], "rounds must be 1 or 2, got 3"),
             (["--round-timesteps", "0"], "round_timesteps must be at least 1, got 0"),
+            (["--rounds", "2", "--round-timesteps", "1000"], "at least 2048, one rollout of PPO, got 1000"),
             (["--temperature", "-1"], "temperature must be finite and at least 0, got -1.0"),
         ],
     )

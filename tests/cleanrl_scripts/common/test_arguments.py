@@ -22,7 +22,7 @@ SLIPS = [
     (PPO, ["--env-id", "my_package:MyEnv-v0"], "cannot import my_package, which should register MyEnv-v0: No module named"),
     (ULTRA, ["--env-id", "minigrid:MiniGrid-Emty-5x5-v0"], "did you mean MiniGrid-Empty-5x5-v0"),
     (PPO, ["--env-id", "CartPole-v1"], "no prior is shipped for CartPole-v1: have a model write one (llmwrappers write-policy"),
-    (TD3, ["--env-id", "Swimmer-v4"], "give a file that defines policy(obs) (--prior my_policy.py), or train without"),
+    (TD3, ["--env-id", "Swimmer-v4"], "give a file that defines policy(obs), my_policy.py; --prior none trains without one"),
     (TD3, ["--env-id", "CartPole-v1", "--prior", "none"], "TD3 needs a Box action space of floats with finite low < high"),
     (TD3, ["--env-id", "CartPole-v1", "--prior", "none"], "; ppo_camel.py takes it"),
     (PPO, [*PENDULUM, "--prior", "Pendulun-v1"], "none is shipped by that name; did you mean Pendulum-v1?"),
@@ -94,6 +94,7 @@ def test_whole_numbers_may_be_written_with_an_exponent(typed, monkeypatch):
     assert parse(args, [*typed, "--learning-rate", "1e-3"]).total_timesteps == 1_000_000
     monkeypatch.setattr(sys, "argv", ["td3_camel.py", *typed])
     assert parse(args, None).total_timesteps == 1_000_000
+    assert parse(args, ["--max-episode-steps", "1e3"]).max_episode_steps == 1000
 
 
 @pytest.mark.parametrize("typed", ["1.5e0", "1e-3", "many"])

@@ -22,7 +22,7 @@ from cleanrl_scripts.comparison.runs import Run, by_name, parse_arms, plan
 from cleanrl_scripts.comparison.statistics import difference, estimate, improvement, iqm
 from cleanrl_scripts.comparison.tables import ALL, Report, amount, duration, make_report, markdown, steps_to_threshold
 from cleanrl_scripts.comparison.tracking import from_wandb
-from cleanrl_scripts.comparison.training import Display, choose_expert, status, train
+from cleanrl_scripts.comparison.training import Display, choose_expert, end_of, final_return, status, train
 from cleanrl_scripts.comparison.verdict import verdict
 from llmwrappers.errors import UserError
 from llmwrappers.priors.measurement import keep_returns
@@ -183,6 +183,20 @@ def test_an_error_in_a_box_is_shown_from_its_first_line(tmp_path):
     run = Run("Pendulum-v1", "mine", 1, 10, tmp_path / "mine", ROOT / "cleanrl_scripts" / "ppo_camel.py", flags)
     with pytest.raises(UserError, match="did not start: exit code 2\n.*Unrecognized options.*\n.*Unrecognized options: --prio"):
         train([run], tmp_path)
+
+
+def test_a_script_without_a_final_return_ends_no_comparison(tmp_path):
+    for text in ('{"loss": 1}', "{", '{"eval/episodic_return": null}'):
+        (tmp_path / "summary.json").write_text(text)
+        assert math.isnan(final_return(tmp_path))
+
+
+def test_the_box_of_an_earlier_attempt_is_no_reason(tmp_path):
+    box = "╭─ Unrecognized options ─╮\n│ --foo                  │\n╰────────────────────────╯\n"
+    (tmp_path / "log.txt").write_text(f"{box}step 100\nRuntimeError: the real cause\n")
+    assert end_of(tmp_path / "log.txt").endswith("RuntimeError: the real cause")
+    (tmp_path / "log.txt").write_text("step 100\n" + box)
+    assert end_of(tmp_path / "log.txt").startswith("╭─ Unrecognized options")
 
 
 def test_a_node_that_does_not_see_the_folder_says_so(tmp_path, monkeypatch):
@@ -416,7 +430,7 @@ def test_a_csv_must_name_its_environment_where_there_are_several(tmp_path):
         from_csv(tmp_path / "x.csv", ["A-v0", "B-v0"])
 
 
-def test_tracked_runs_on_a_server(monkeypatch):
+def test_tracked_runs_on_a_server(monkeypatch, capsys):
     import wandb
 
     class Server:
@@ -427,20 +441,30 @@ def test_tracked_runs_on_a_server(monkeypatch):
             def scan_history(self, keys):
                 return [row for row in self.history if set(keys) <= set(row)]
 
-        def runs(self, project):
-            assert project == "me/mine"
+        def runs(self, project, order):
+            assert (project, order) == ("me/mine", "-created_at")  # the newest first
             history = [{"_step": s, "eval/episodic_return": s / 10, "eval/masked_return": 1.0} for s in (0, 10)]
             config = {"env_id": "Hopper-v4", "seed": 3, "arm": "llm", "total_timesteps": 10}
             return [
                 self.Tracked("one", config, [*history, {"_step": 5, "charts/SPS": 1}]),
                 self.Tracked("cut", {**config, "seed": 4}, history[:1]),
                 self.Tracked("other", {"lr": 1}, []),
+                self.Tracked("diverged", {**config, "seed": 5}, [history[0], {"_step": 10, "eval/episodic_return": math.nan}]),
+                self.Tracked("older", config, history),
+                self.Tracked("masked", {**config, "seed": 6}, [{"_step": 10, "eval/masked_return": 1.0}]),
             ]
 
     monkeypatch.setattr(wandb, "Api", Server)
     found = from_wandb("me/mine")
     assert [(e.env_id, e.arm, e.seed, e.step, e.returns) for e in found] == [
         ("Hopper-v4", "llm", 3, step, {"episodic_return": step / 10, "masked_return": 1.0}) for step in (0, 10)
+    ]
+    assert capsys.readouterr().out.splitlines() == [
+        "note: me/mine: cut ends at step 0 of 10: left out",
+        "note: me/mine: other is no run of the scripts with evaluations: left out",
+        "note: me/mine: diverged has eval/episodic_return nan at step 10: left out",
+        "note: me/mine: older has the environment, arm and seed of a later run: left out",
+        "note: me/mine: masked is no run of the scripts with evaluations: left out",
     ]
 
 
@@ -490,6 +514,11 @@ def test_what_the_runs_cost_is_in_units_that_fit():
     description = {"arms": {"a": [], "b": []}, "total_timesteps": 1000, "runs": {"A-v0": notes}}
     (note,) = cost(description, runs=4)
     assert note.startswith("Cost: 3 runs of 1,000 steps, 3,000 in all, took 2.09 hours (a run: a 2.70 min, b 2.00 hours).")
+    assert note.endswith(" The hours of the other 1 are not known.")
+    notes["b"]["2"] = {"hours": 1.0, "left_out": "it diverged"}  # and has no curve
+    (note,) = cost(description, runs=3)
+    assert note.startswith("Cost: 4 runs of 1,000 steps")
+    assert "not known" not in note
 
 
 def test_a_figure_of_a_page_has_no_ground_and_the_colour_of_its_text():

@@ -1,8 +1,10 @@
 """What is told of an entry after a rollout: one mean an episode, so that no long episode outvotes the others."""
 
 import numpy as np
+from gymnasium.spaces import Discrete
 
-from cleanrl_scripts.ultra.entry_table import record_rollout
+from cleanrl_scripts.ultra.entry_table import entry_table, record_rollout
+from llmwrappers import CriticalFunction, EntryWorth
 
 
 class Told(list):
@@ -18,3 +20,12 @@ def test_an_episode_counts_once_however_often_an_entry_matched_in_it():
     dones = np.array([[0, 0], [1, 0], [0, 0], [0, 0]], np.float32)
     record_rollout(told := Told(), entries, overridden, advantages, dones)
     assert sorted(told) == [(0, False, 1.0), (0, True, -2.0), (0, True, 5.0), (0, True, 6.0), (1, True, 3.0)]
+
+
+def test_an_entry_has_its_own_line_whatever_ends_the_lines_before_it():
+    above = "\ufeffimport math\r\n\x0c# \u2028\r"
+    source = above + "def critical(obs):\n    if obs[0] > 0:\n        return True, 1, 0.0\n    return None\n"
+    code = CriticalFunction(source, Discrete(2))
+    rows = entry_table(EntryWorth(len(code)), code)
+    code.close()
+    assert [(row["line"], row["code"]) for row in rows] == [(5, "return True, 1, 0.0"), (6, "return None")]

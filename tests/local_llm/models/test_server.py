@@ -84,6 +84,8 @@ class Handler(BaseHTTPRequestHandler):
         self.server.seen.append((self.path, self.headers, body))
         if self.loads():
             return
+        if self.path == "/tokenize" and self.server.tokenizes == "never answers":
+            self.server.over.wait(10)
         if self.path == "/tokenize":
             tokens = [*range(len(body["content"]) // 2)]  # of two characters each
             self.answer(200 if self.server.tokenizes else self.server.lacks, json.dumps({"tokens": tokens}).encode())
@@ -731,6 +733,11 @@ class TestFailure:
         with pytest.raises(ModelError, match=f"answered {status}.*not today"):
             ask(server, 3)
         assert len(posts(server)) == 3
+
+    def test_a_server_that_counts_no_tokens_in_time_is_asked_all_the_same(self, server):
+        server.tokenizes = "never answers"
+        assert ask(server, timeout=0.5)
+        assert [path for path, *_ in server.seen].count("/tokenize") == 1
 
     def test_a_slow_server_is_given_up(self, server):
         server.script = ["be slow"]

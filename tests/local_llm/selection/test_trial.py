@@ -92,8 +92,10 @@ class TestTrial:
         assert self.run(monkeypatch, saved.parent, backend) == 1
         assert f"{saved.with_name('agent.pt')} must be there" in capsys.readouterr().err
         assert len(backend.texts) == 4
-        assert self.run(monkeypatch, pretrained, backend, "--output", "short", "--round-timesteps", "100") == 1
+        shutil.copytree(pretrained, tmp_path / "damaged")
+        (tmp_path / "damaged" / "agent.pt").write_bytes(b"")
+        assert self.run(monkeypatch, tmp_path / "damaged", backend, "--output", "short") == 1
         error = capsys.readouterr().err
         assert "the trial of the table failed: the first run, Pendulum-v1 a seed 0, did not start: exit code 1" in error
-        assert "--total-timesteps 100 must be at least one rollout" in error
+        assert "agent.pt is no agent.pt of this script" in error
         assert (tmp_path / "short" / "table.json").exists()
