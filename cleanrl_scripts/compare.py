@@ -31,7 +31,7 @@ from cleanrl_scripts.comparison.curves import (
     merge,
     refuse_unaligned,
 )
-from cleanrl_scripts.comparison.description import describe, description_of, finished_runs, its_turn, record_runs
+from cleanrl_scripts.comparison.description import describe, description_of, finished_runs, its_turn, name_again, record_runs
 from cleanrl_scripts.comparison.report import write_report
 from cleanrl_scripts.comparison.runs import REPOSITORY, parse_arms, parse_seeds, plan
 from cleanrl_scripts.comparison.tables import markdown
@@ -150,6 +150,7 @@ def compare(args: Args, extra: list[str]) -> tuple[Path, int]:
         print("stopped; the same command continues from the last checkpoints", flush=True)
         raise
     with its_turn(output):
+        name_again(asked, output)
         finished = finished_runs(output)
         evaluations, left_out = from_runs(finished)
         record_runs(output, finished, left_out)

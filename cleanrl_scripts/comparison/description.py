@@ -90,6 +90,15 @@ def without_unbegun(before: dict, curves: list[Evaluation], output: Path) -> dic
     return before | kept if all(kept.values()) else before
 
 
+def name_again(asked: dict, output: Path) -> None:
+    """Names this command's runs after training: another command leaves out those that had not begun when it came."""
+    description = description_of(output)
+    description["env_ids"] = list(dict.fromkeys([*description["env_ids"], *asked["env_ids"]]))
+    description["arms"] = {**description["arms"], **{a: f for a, f in asked["arms"].items() if a not in description["arms"]}}
+    description["seeds"] = sorted({*description["seeds"], *asked["seeds"]})
+    write({**description, "command": command(description, output)}, output)
+
+
 def added(before: dict, now: dict, output: Path) -> dict:
     """Adds environments, arms and seeds to a comparison that has runs; refuses any other change.
 

@@ -374,6 +374,22 @@ def test_what_was_mistyped_does_not_stay_in_a_comparison(script, tmp_path):
     assert description["seeds"] == [1, 2]
 
 
+def test_a_run_counts_whatever_another_command_knew_of_it(script, tmp_path, monkeypatch):
+    """One command for each seed, all at once: the second comes before the run of the first has begun."""
+    path = tmp_path / "out" / "comparison.json"
+
+    def train(*arguments):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"seeds": [2], "arms": {"bb": ["--arm", "bb"]}}))
+        return real(*arguments)
+
+    real = compare.train
+    monkeypatch.setattr(compare, "train", train)
+    run(*script, "--arms", "a", "--seeds", "1")
+    description = json.loads(path.read_text())
+    assert (list(description["arms"]), description["seeds"]) == (["bb", "a"], [1, 2])
+    assert "A-v0,a,1,100," in (tmp_path / "out" / "curves.csv").read_text()
+
+
 def test_tracking_may_begin_later(script, monkeypatch):
     sent = []
     monkeypatch.setattr(compare, "track", lambda project, entity, folder, report: sent.append((project, folder.name)))
