@@ -147,6 +147,9 @@ compare paper-ablations --script td3_camel.py --env-ids "${mujoco[@]}" --total-t
     "radius-0.1=--prior shipped --radius 0.1" "radius-0.6=--prior shipped --radius 0.6" \
     "episode=--prior shipped --gate episode" "constant=--prior benchmarks/bad_priors/forward.py" \
     "flipped=--prior benchmarks/comparisons/flipped-{env_id}.py"
+# The two that differ most there, for longer.
+compare paper-ablations-long --script td3_camel.py --env-ids Ant-v4 --total-timesteps 300000 --learning-starts 7500 \
+    --no-cuda --seeds 1-3 --arms paper "fraction-0.1=--prior shipped --mask-fraction 0.1" "radius-0.6=--prior shipped --radius 0.6"
 for folder in paper-ablations paper; do alone "$folder" "${mujoco[@]}"; done
 # CAMEL: TD3, the paper's form, other masks. The experts are final agents of the paper's form, because TD3 alone has hardly a good
 # one after 300 000 steps. Then full length: is TD3 CleanRL's TD3?
