@@ -39,8 +39,8 @@ def main() -> None:
         with open(path, newline="") as file:
             found = [row for row in csv.DictReader(file) if row["metric"] == "eval/episodic_return"]
         curve = [(env_id, arm, seed, int(row["global_step"]), float(row["value"])) for row in found]
-        if curve[-1][3] < args.until and not (path.parent / "summary.json").exists():
-            print(f"left out: {path.parent} is at step {curve[-1][3]}")
+        if not curve or (curve[-1][3] < args.until and not (path.parent / "summary.json").exists()):
+            print(f"left out: {path.parent} is at step {curve[-1][3] if curve else 0}")
             continue
         # The first evaluation behind the limit is kept, so that the curve spans it.
         rows += [row for n, row in enumerate(curve) if n == 0 or curve[n - 1][3] < args.until]

@@ -7,7 +7,7 @@
 #
 # CAMEL's lengths are those of its runs of 1 000 000 steps times 0.3 (learning starts at 7 500 instead of 25 000) or times 0.1.
 # Earlier scripts made the folders camel, camel-1m, taught, ultra, ultra-alpha, ultra-hopper and ultra-pong. Today's scripts make camel,
-# camel-1m and ultra again, in folders of their own: the last three comparisons.
+# camel-1m and ultra again, in folders of their own: paper, paper-1m and ultra-paper.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export OMP_NUM_THREADS=1
@@ -61,8 +61,11 @@ python benchmarks/stuck_agents.py --env-id llmwrappers/ObstructedMaze-v0 --csv b
 function_alone stuck-alone 200 llmwrappers/{KeyCorridor,DoorKey,LockedRoom,MultiRoom}-v0
 for folder in ultra ultra-imitated; do function_alone "$folder" 100 "${mujoco[@]}"; done
 for folder in ultra ultra-imitated-pong; do
+    file="benchmarks/comparisons/$folder/alone.csv"
+    # So that the rows of an earlier start are replaced.
+    [ ! -f "$file" ] || sed -i s,ALE/Pong-v5,llmwrappers/PongObjects-v0, "$file"
     function_alone "$folder" 100 llmwrappers/PongObjects-v0
-    sed -i s,llmwrappers/PongObjects-v0,ALE/Pong-v5, "benchmarks/comparisons/$folder/alone.csv"
+    sed -i s,llmwrappers/PongObjects-v0,ALE/Pong-v5, "$file"
 done
 # Does the audition choose well? What it chooses; then an agent cloned from each candidate, whatever it returns.
 python benchmarks/auditions.py --seeds 10

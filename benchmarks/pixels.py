@@ -2,7 +2,7 @@
 
     MUJOCO_GL=egl python benchmarks/pixels.py     # plays each of the shipped candidates alone; egl where there is no display
     MUJOCO_GL=egl PYTHONPATH=benchmarks python cleanrl_scripts/td3_camel.py --env-id pixels:InvertedPendulumPixels-v0 \\
-        --prior InvertedPendulum-v4 --candidate 2 --prior-input simulator
+        --prior InvertedPendulum-v4 --candidate 2 --prior-input simulator --prior-of-another-env
 
 An observation, float32 (3, 9, 32) in [0, 1], is the last three frames, in grey, of the part of the image where cart and pole
 can be. Physics, actions, rewards and the limit of 1000 steps are those of InvertedPendulum-v4.

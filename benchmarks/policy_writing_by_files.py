@@ -4,7 +4,8 @@
 
 Writes prompt.txt. Whenever the agent has written reply-N.md (N from 1 on), the policy in it plays, and report-N.txt says what
 became of it. After the last one result.json has the return of every policy, and that of the chosen one in held-out episodes. In
-a folder with replies it plays them again. An empty reply counts as refused.
+a folder with replies it plays them again. An empty reply counts as refused. A reply is read as soon as it is there: write it
+under another name, then rename it.
 """
 
 import argparse

@@ -136,11 +136,14 @@ PARTS = {
 
 
 def main() -> None:
-    arguments = sys.argv[1:]
+    arguments = [part for word in sys.argv[1:] for part in (word.split("=", 1) if word.startswith("--") else [word])]
     command = arguments
-    if "--resume" in arguments:
-        run_dir = Path(arguments[arguments.index("--resume") + 1])
-        command = json.loads((run_dir / "args.json").read_text())["command"]
+    if "--resume" in arguments[:-1]:
+        path = Path(arguments[arguments.index("--resume") + 1]) / "args.json"
+        try:
+            command = json.loads(path.read_text())["command"]
+        except (OSError, ValueError, KeyError) as error:
+            raise UserError(f"--resume: no run of this script: {path}: {error}") from None
     part = command[command.index("--change") + 1] if "--change" in command[:-1] else None
     if part not in PARTS:
         raise UserError(f"--change must be one of {', '.join(PARTS)}, got {part}")

@@ -76,16 +76,17 @@ def film(env: gym.Env, player: Player, seed: int, frames: int) -> list[tuple[int
 
 def draw(strips: dict[str, list[tuple[int, np.ndarray]]], path: Path) -> None:
     """Frames in a row for each agent, each with its step."""
-    columns, (height, width, _) = len(next(iter(strips.values()))), next(iter(strips.values()))[0][1].shape
+    columns, (height, width, _) = max(map(len, strips.values())), next(iter(strips.values()))[0][1].shape
     figure = Figure(figsize=(1.4 * columns + 0.3, (1.4 * height / width + 0.25) * len(strips)), dpi=110, layout="constrained")
     grid = figure.subplots(len(strips), columns, squeeze=False)
     for axes, (name, frames) in zip(grid, strips.items(), strict=True):
-        for column, (ax, (step, frame)) in enumerate(zip(axes, frames, strict=True)):
+        axes[0].set_ylabel(name, fontsize=8)
+        for ax, (step, frame) in zip(axes, frames, strict=False):
             ax.imshow(frame)
             ax.set(xticks=[], yticks=[])
             ax.set_title(f"step {step}", fontsize=7)
-            if column == 0:
-                ax.set_ylabel(name, fontsize=8)
+        for ax in axes[len(frames) :]:  # of an episode that is shorter than the strip
+            ax.set_axis_off()
     figure.savefig(path)
 
 

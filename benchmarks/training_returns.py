@@ -14,13 +14,16 @@ RUNS = Path(__file__).parent / "comparisons" / "paper-1m" / "runs" / "Hopper-v4"
 RETURNS = Path(__file__).parent / "results" / "camel-1m-training.csv"
 
 if "--collect" in sys.argv:
+    found = [
+        [summary.parts[-3], row["global_step"], round(float(row["value"]))]
+        for summary in sorted(RUNS.glob("*/*/summary.json"))  # a run that has none has not finished
+        for row in csv.DictReader((summary.parent / "metrics.csv").open())
+        if row["metric"] == "charts/episodic_return"
+    ]
+    if not found:
+        sys.exit(f"--collect: there are no finished runs in {RUNS}")
     with RETURNS.open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["seed", "global_step", "episodic_return"])
-        for summary in sorted(RUNS.glob("*/*/summary.json")):  # a run that has none has not finished
-            for row in csv.DictReader((summary.parent / "metrics.csv").open()):
-                if row["metric"] == "charts/episodic_return":
-                    writer.writerow([summary.parts[-3], row["global_step"], round(float(row["value"]))])
+        csv.writer(file, lineterminator="\n").writerows([["seed", "global_step", "episodic_return"], *found])
 
 rows = np.loadtxt(RETURNS, delimiter=",", skiprows=1)
 last = {int(seed): rows[rows[:, 0] == seed][-100:] for seed in np.unique(rows[:, 0])}

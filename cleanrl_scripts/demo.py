@@ -77,7 +77,7 @@ def main(argv: list[str] | None = None) -> None:
     for name, value in returns.items():
         print(f"{name}: mean return {value:.1f} over {args.episodes} episodes", flush=True)
     films = {name: film(act, args.steps, args.every, args.side) for name, act in players.items()}
-    fps = round(1 / (args.every * float(env.unwrapped.dt)))  # pyright: ignore[reportAttributeAccessIssue]
+    fps = 1 / (args.every * float(env.unwrapped.dt))  # pyright: ignore[reportAttributeAccessIssue]
     save_film(args.output, side_by_side(films, returns), fps)
     print(f"wrote {args.output}, {args.output.stat().st_size / 1e6:.2f} MB")
 

@@ -16,6 +16,7 @@ from cleanrl_scripts.common.films import MOST_FPS, save_film
 from cleanrl_scripts.common.stop import run_script
 from llmwrappers import PriorPolicy, load_agent, load_prior
 from llmwrappers.__main__ import program
+from llmwrappers.action_spaces import require_action_space
 from llmwrappers.errors import UserError
 from llmwrappers.making import env_kwargs_of, has_display, make_rendering
 from llmwrappers.priors import shipped_priors
@@ -63,7 +64,7 @@ def main(argv: list[str] | None = None) -> None:
         env, policy, name = player(args)
     except (ValueError, TypeError, OSError, ImportError, gym.error.Error) as error:
         raise UserError(str(error)) from None
-    fps, frames = int(env.metadata.get("render_fps", 30)), []
+    fps, frames = int(env.metadata.get("render_fps") or 30), []
     every = math.ceil(fps / MOST_FPS)  # Hopper would have 125 a second
     for episode in range(args.episodes):
         total, steps, faults = 0.0, 0, []
@@ -104,6 +105,7 @@ def player(args: Args) -> tuple[gym.Env, PriorPolicy, str]:
         return env, policy, "the agent"
     assert args.env_id is not None
     env = make_rendering(args.env_id, mode, **env_kwargs_of(args.env_kwargs))
+    require_action_space(env.action_space)
     if args.prior or args.env_id in shipped_priors() or args.candidate is not None:
         prior = args.prior or args.env_id
         return env, load_prior(prior, args.candidate, env, args.prior_of_another_env), f"the prior {prior}"

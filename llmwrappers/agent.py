@@ -207,7 +207,7 @@ def load_agent(path: str | Path) -> Agent:
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:  # NumPy leaves a broken one open
             return Agent(dict(arrays))
-    except (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except (ValueError, KeyError, TypeError, StopIteration, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(f"{path} is no {AGENT_FILE} of these scripts ({error}); give the run's folder") from None
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import gymnasium as gym
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # stuck_agents.py
 
 from stuck_agents import FIRST_SEED, Player, draw, film
 

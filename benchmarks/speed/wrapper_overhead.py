@@ -92,6 +92,7 @@ def contestants(observation_dim: int, action_dim: int) -> tuple[dict[str, Callab
         if env is envs["mask on"] or env is envs["mask off for good"]:
             assert info["mask_active"] == (env is envs["mask on"]), info
         assert info.get("critical", False) == name.endswith("critical"), info
+    envs["mask off for good"].reset(seed=2)  # from then on the prior rests
     return {name: env.step for name, env in envs.items()}, prior
 
 

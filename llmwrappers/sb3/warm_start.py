@@ -94,14 +94,17 @@ def begin_as(
     if not (isinstance(warmup_steps, Integral) and warmup_steps >= 0):
         raise ValueError(f"warmup_steps must be a whole number of at least 0, got {warmup_steps!r}")
     prior = os.fspath(prior) if isinstance(prior, os.PathLike) else prior
-    if candidate is None and isinstance(prior, str) and (prior in shipped_priors() or Path(prior).is_dir()):
+    are_candidates = candidate is None and isinstance(prior, str) and (prior in shipped_priors() or Path(prior).is_dir())
+    if are_candidates:
+        assert isinstance(prior, str)
         priors = load_candidates(prior, env, prior_of_another_env, prior_input)
     else:
         priors = {"prior": load_prior(prior, candidate, env, prior_of_another_env, prior_input)}
     seed = model.seed or 0
     rng, teachers = np.random.default_rng(seed), contestants(env, priors, np.asarray, prior_input, 0.3, seed)
     found = audition(teachers, clone_steps, rng)
-    if fault := found.faults.get("prior"):  # of several candidates, one that fails only leaves the audition
+    fault = found.faults.get("prior")
+    if fault and not are_candidates:  # of several candidates, one that fails only leaves the audition
         raise ValueError(f"the prior failed ({fault})")
     if model.verbose:
         print(found.verdict)
@@ -153,12 +156,12 @@ class _WarmUp:
     """A learning rate, which save() keeps: it rises from 0 to the schedule's over so many updates of whichever ``learn``."""
 
     def __init__(self, schedule: Callable[[float], float], updates: float):
-        self.schedule, self.updates, self.done, self.last = schedule, updates, 0, 1.0
+        self.schedule, self.updates, self.asked = schedule, updates, 0
 
     def __call__(self, progress_remaining: float) -> float:
-        if progress_remaining not in (self.last, 1.0):  # an update asks twice; at 1 a loaded model makes its optimizer
-            self.done, self.last = self.done + 1, progress_remaining
-        return self.schedule(progress_remaining) * (min(self.done / self.updates, 1.0) if self.updates else 1.0)
+        self.asked += progress_remaining != 1.0  # an update asks twice; at 1 a loaded model makes its optimizer
+        done = (self.asked + 1) // 2
+        return self.schedule(progress_remaining) * (min(done / self.updates, 1.0) if self.updates else 1.0)
 
 
 class FrozenMeanStd(RunningMeanStd):

@@ -56,3 +56,21 @@ def test_the_evidence_continues_the_committed_comparisons_and_misses_what_the_pa
     rows = [line for line in page.splitlines() if line.startswith("| `") and "+ |" not in line]
     named = {re.findall(r"`([\w-]+)`", row)[0] for row in rows}
     assert missing == named - {"ten-minutes"}  # a script of its own makes that one
+
+
+def test_every_script_starts():
+    """Each as Python runs it, with its own folder on the path, but for its main(); SBX is no dependency of the tests."""
+    code = """
+import runpy, sys
+for path in sys.argv[1:]:
+    sys.path[0] = path.rpartition("/")[0]
+    try:
+        runpy.run_path(path, run_name="a script")
+    except ModuleNotFoundError as error:
+        if error.name != "sbx":
+            print(path, error)
+"""
+    paths = [path for path in sorted((ROOT / "benchmarks").rglob("*.py")) if "__main__" in path.read_text("utf-8")]
+    assert len(paths) > 15
+    done = subprocess.run([sys.executable, "-c", code, *map(str, paths)], capture_output=True, text=True, check=True)
+    assert done.stdout == ""

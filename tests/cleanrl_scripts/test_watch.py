@@ -3,6 +3,7 @@
 import re
 import sys
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from conftest import ROOT, load_script
@@ -63,6 +64,41 @@ def test_the_way_out_for_a_prior_of_another_environment_is_an_option(watch, tmp_
 def test_a_seed_is_not_negative(watch):
     with pytest.raises(UserError, match="--seed must be at least 0, got -1"):
         watch(["--env-id", "Pendulum-v1", "--seed", "-1"])
+
+
+@pytest.mark.filterwarnings("ignore:.*No render fps was declared")
+def test_actions_that_nothing_plays_are_refused(watch, tmp_path):
+    gym.register("llmwrappers-tests/Buttons-v0", entry_point=Buttons)
+    with pytest.raises(UserError, match="needs a Discrete action space or a Box of floats with finite bounds, got MultiBinary"):
+        watch(["--env-id", "llmwrappers-tests/Buttons-v0", "--output", str(tmp_path / "film.mp4")])
+
+
+class Buttons(gym.Env):
+    metadata = {"render_modes": ["rgb_array"], "render_fps": None}  # noqa: RUF012
+    observation_space, action_space = gym.spaces.Box(0.0, 1.0, (1,)), gym.spaces.MultiBinary(2)
+
+    def __init__(self, render_mode=None):
+        self.render_mode = render_mode
+
+    def reset(self, seed=None, options=None):
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(1, np.float32), 0.0, True, False, {}
+
+    def render(self):
+        return np.zeros((16, 16, 3), np.uint8)
+
+
+@pytest.mark.filterwarnings("ignore:.*No render fps was declared")
+def test_an_environment_without_a_frame_rate_is_filmed_at_30(watch, tmp_path):
+    gym.register("llmwrappers-tests/Button-v0", entry_point=Button)
+    watch(["--env-id", "llmwrappers-tests/Button-v0", "--output", str(tmp_path / "film.gif")])
+    assert (tmp_path / "film.gif").exists()
+
+
+class Button(Buttons):
+    action_space = gym.spaces.Discrete(2)
 
 
 def test_what_rendering_needs_is_said_in_one_sentence(watch, tmp_path, monkeypatch):

@@ -388,19 +388,19 @@ def test_a_prior_that_is_no_better_than_chance_leaves_the_model_as_it_was():
     assert 0 < model.num_timesteps == found.steps <= 1000
 
 
-@pytest.mark.parametrize("envs", [1, 2])
-def test_the_warm_up_goes_on_in_another_learn_and_after_loading(tmp_path, envs):
+@pytest.mark.parametrize(("envs", "rollouts"), [(1, 4), (2, 4), (1, 1)])
+def test_the_warm_up_goes_on_in_another_learn_and_after_loading(tmp_path, envs, rollouts):
     """32 rollouts of 128 steps: the k-th update has k / 32 of the learning rate, as in ppo_camel.py."""
     vector = make_vec_env(PaidLine, n_envs=envs)
     model = stable_baselines3.PPO("MlpPolicy", vector, learning_rate=0.01, n_steps=128 // envs, seed=0, device="cpu")
     begin_as(model, linear, total_timesteps=9000, clone_steps=1000, warmup_steps=4096)
     rates = []
     for _ in range(3):
-        model.learn(4 * 128, reset_num_timesteps=False)
+        model.learn(rollouts * 128, reset_num_timesteps=False)
         rates.append(model.policy.optimizer.param_groups[0]["lr"])
         model.save(tmp_path / "model")
         model = stable_baselines3.PPO.load(tmp_path / "model", vector, device="cpu")
-    assert rates == pytest.approx([0.01 * updates / 32 for updates in (4, 8, 12)])
+    assert rates == pytest.approx([0.01 * rollouts * n / 32 for n in (1, 2, 3)])
 
 
 def test_a_prior_that_fails_is_an_error():
@@ -409,6 +409,14 @@ def test_a_prior_that_fails_is_an_error():
     with pytest.raises(ValueError, match=r"the prior failed \(IndexError.*\)"):
         begin_as(model, lambda observation: observation["speed"], total_timesteps=8000, clone_steps=1000)
     assert model.num_timesteps == 0
+
+
+def test_a_candidate_that_fails_leaves_the_audition_whatever_its_file_is_called(tmp_path):
+    (tmp_path / "prior.py").write_text("def policy(obs):\n    return obs['speed']\n")
+    (tmp_path / "sound.py").write_text("def policy(obs):\n    return [0.0, 0.0]\n")
+    model = stable_baselines3.PPO("MlpPolicy", make_vec_env(PaidLine), seed=0, device="cpu")
+    found = begin_as(model, tmp_path, total_timesteps=8000, clone_steps=1000)
+    assert list(found.faults) == ["prior"]
 
 
 def test_a_prior_of_another_environment_plays_where_that_is_allowed():
