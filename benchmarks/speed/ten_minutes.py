@@ -275,7 +275,12 @@ def report(args: Args) -> None:
     figure.legend(*axes[0][0].get_legend_handles_labels(), loc="lower center", ncols=len(args.contestants), frameon=False)
     figure.tight_layout(rect=(0, 0.07, 1, 1))
     figure.savefig(FOLDER / "figure.png", dpi=110)
-    table = "\n".join(lines) + "\n\nMean over seeds of the last evaluation before that minute [least, greatest].\n"
+    lines += [
+        "",
+        "Mean over seeds of the last evaluation before that minute [least, greatest].",
+        "Steps of ppo_camel: without its audition.",
+    ]
+    table = "\n".join(lines) + "\n"
     (FOLDER / "table.md").write_text(table)
     print(table)
 
