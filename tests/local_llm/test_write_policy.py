@@ -198,7 +198,7 @@ class TestCandidates:
         assert facts["default"]["candidate"] is None
         assert "No candidate could be used" in facts["default"]["measured"]
         assert not (output / "policy-1.py").exists()
-        with pytest.raises(ValueError, match="none of the candidates"):
+        with pytest.raises(ValueError, match="no candidate of .* is its default: name one with candidate"):
             load_prior(output)
 
     def test_what_is_wrong_is_told_to_the_user_not_to_the_model(self, output, monkeypatch, capsys):
