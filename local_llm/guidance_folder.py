@@ -23,7 +23,7 @@ from llmwrappers.making import made_with, make
 from local_llm.command import Overwriting, circumstances, claim_output, save_text
 from local_llm.models.recorded import UNREADABLE, Recorded, write_json
 from local_llm.models.reply import Backend, Sampling
-from local_llm.prompting.episode_prompts import Case, Episodes, Settings, flattened_as
+from local_llm.prompting.episode_prompts import Case, Entry, Episodes, Settings, flattened_as
 from local_llm.replies.questions import Finder
 from local_llm.replies.reply_text import ExtractionError, for_the_user
 from local_llm.selection.trial import Trial, read_trial
@@ -97,7 +97,7 @@ def find_critical_states(
     return table
 
 
-def _make_table(finder: Finder, cases: list[Case], old: list[tuple], env: gym.Env, facts: dict[str, Any]) -> CriticalStates:
+def _make_table(finder: Finder, cases: list[Case], old: list[Entry], env: gym.Env, facts: dict[str, Any]) -> CriticalStates:
     """Asks for actions, rewards and code; writes a table of old entries (observation, action, reward, note) and new ones."""
     episodes, folder = finder.episodes, finder.folder
     shown, settings, states = episodes.shown, episodes.settings, episodes.shown.matched

@@ -93,10 +93,15 @@ def without_unbegun(before: dict, curves: list[Evaluation], output: Path) -> dic
 def name_again(asked: dict, output: Path) -> None:
     """Names this command's runs after training: another command leaves out those that had not begun when it came."""
     description = description_of(output)
-    description["env_ids"] = list(dict.fromkeys([*description["env_ids"], *asked["env_ids"]]))
-    description["arms"] = {**description["arms"], **{a: f for a, f in asked["arms"].items() if a not in description["arms"]}}
-    description["seeds"] = sorted({*description["seeds"], *asked["seeds"]})
+    description |= _environments_and_seeds(description, asked)
+    description["arms"] = description["arms"] | asked["arms"] | description["arms"]  # in the order of before, with its flags
     write({**description, "command": command(description, output)}, output)
+
+
+def _environments_and_seeds(before: dict, now: dict) -> dict:
+    """Those of both, in the order of before."""
+    env_ids = list(dict.fromkeys([*before["env_ids"], *now["env_ids"]]))
+    return {"env_ids": env_ids, "seeds": sorted({*before["seeds"], *now["seeds"]})}
 
 
 def added(before: dict, now: dict, output: Path) -> dict:
@@ -124,9 +129,8 @@ def added(before: dict, now: dict, output: Path) -> dict:
         print(note)
     is_moved = next(iter(before["arms"])) in list(now["arms"])[1:]
     merged = {
-        "env_ids": list(dict.fromkeys([*before["env_ids"], *now["env_ids"]])),
+        **_environments_and_seeds(before, now),
         "arms": now["arms"] | before["arms"] if is_moved else before["arms"] | now["arms"],
-        "seeds": sorted({*before["seeds"], *now["seeds"]}),
         "threshold": before["threshold"] if now["threshold"] is None else now["threshold"],
     }
     for name in ("from_csv", "from_wandb"):
