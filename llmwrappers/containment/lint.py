@@ -19,8 +19,21 @@ MODULES = (
 PARTS = (
     "random", "fft", "polynomial", "ma", "linalg", "signal", "integrate", "interpolate", "optimize", "spatial", "special",
     "stats", "ndimage", "sparse", "constants", "cluster", "fftpack", "csgraph", "hierarchy", "vq", "testing", "typing", "char",
-    "rec",
+    "rec", "differentiate",
 )  # fmt: skip
+_PRIMA = ("scipy._lib.pyprima", "scipy._lib.pyprima.common.infos", "scipy._lib.pyprima.common.message")
+LATE = {
+    "COBYLA": _PRIMA,
+    "fmin_cobyla": _PRIMA,
+    "COBYQA": ("scipy._lib.cobyqa",),
+    "logm": ("scipy.linalg._matfuncs_inv_ssq",),
+    "fractional_matrix_power": ("scipy.linalg._matfuncs_inv_ssq",),
+    "brute": ("multiprocessing",),
+    "quad_vec": ("multiprocessing",),
+    "differential_evolution": ("multiprocessing", "scipy.stats"),
+    "shgo": ("multiprocessing", "scipy.stats"),
+}
+"""What SciPy's functions import when they are called."""
 
 
 class Imports(NamedTuple):
@@ -72,8 +85,10 @@ def lint(source: str) -> Imports:
             loaded |= {f"scipy.{alias.name}": [] for alias in statement.names}  # which may be a module
     # NumPy and SciPy load these parts at first use, when the lock already forbids it.
     roots = [root for root in ("numpy", "scipy", "scipy.sparse", "scipy.cluster") if root.split(".")[0] in loaded]
-    named = sorted({*PARTS} & {*re.findall(r"\w+", source)})
-    loaded |= {f"{root}.{part}": [] for root in roots for part in named}
+    words = {*re.findall(r"\w+", source)}
+    loaded |= {f"{root}.{part}": [] for root in roots for part in sorted({*PARTS} & words)}
+    if any(module.split(".")[0] == "scipy" for module in loaded):
+        loaded |= {module: [] for word in sorted({*LATE} & words) for module in LATE[word]}
     used = _needed(tree, definitions)
     for module, places in absent.items():
         for statement, bound in places:
@@ -157,11 +172,42 @@ def _needed(tree: ast.Module, definitions: dict[str, list[ast.stmt]]) -> set[str
     nodes: list[ast.AST] = [s for s in tree.body if not isinstance(s, plain) and not _is_main_guard(s)]
     used, waiting = set(), [*NAMES]
     while nodes or waiting:
-        for node in nodes:
-            waiting += [n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
+        waiting += [name for node in nodes for name in _read(node)]
         nodes = []
         while waiting:
             if (name := waiting.pop()) not in used:
                 used.add(name)
                 nodes += definitions.get(name, [])
     return used
+
+
+def _read(statement: ast.AST) -> Iterator[str]:
+    """Yields the names that a statement reads from the module: not those in annotations, nor what a function binds itself."""
+    waiting: list[tuple[ast.AST, set[str]]] = [(statement, set())]
+    while waiting:
+        node, local = waiting.pop()
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in local:
+            yield node.id
+        inner = local
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            inner = local | _own_names(node)
+        for field, value in ast.iter_fields(node):
+            if field not in ("annotation", "returns"):
+                parts = value if isinstance(value, list) else [value]
+                waiting += [(part, inner if field == "body" else local) for part in parts if isinstance(part, ast.AST)]
+
+
+def _own_names(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> set[str]:
+    """Returns the parameters of a function and what it assigns; not what it imports, which lint judges."""
+    names = {node.arg for node in ast.walk(function.args) if isinstance(node, ast.arg)}
+    not_own: set[str] = set()
+    waiting: list[ast.AST] = [function.body] if isinstance(function, ast.Lambda) else [*function.body]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Global):
+            not_own |= {*node.names}
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            waiting += ast.iter_child_nodes(node)
+    return names - not_own

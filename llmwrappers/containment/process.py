@@ -15,6 +15,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ class LockedProcess:
         kept = ("LD_LIBRARY_PATH", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "NPY_DISABLE_CPU_FEATURES")
         environment = {name: os.environ[name] for name in kept if name in os.environ}
         environment |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-        self.process = subprocess.Popen(
+        self.process = _start(
             [sys.executable, "-I", "-S", str(WORKER)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, bufsize=0,
             start_new_session=True,  # Ctrl-C reaches the owner alone
@@ -187,7 +188,8 @@ class LockedProcess:
         with contextlib.suppress(OSError):
             assert resource is not None
             _, most = resource.prlimit(self.process.pid, resource.RLIMIT_CPU)
-            cpu_seconds = int(time.monotonic() - self.started + seconds + FIRST_CPU_SECONDS)
+            until_next = seconds + CALLS_UNTIL_CARE * SECONDS_A_MESSAGE
+            cpu_seconds = int(time.monotonic() - self.started + until_next + FIRST_CPU_SECONDS)
             cpu_seconds = cpu_seconds if most == resource.RLIM_INFINITY else min(cpu_seconds, most)
             resource.prlimit(self.process.pid, resource.RLIMIT_CPU, (cpu_seconds, most))
 
@@ -212,7 +214,19 @@ def process_of(source: str, imports: Imports) -> LockedProcess:
     return process
 
 
+_STARTER = ThreadPoolExecutor(1)
+
+
+def _start(command: list[str], **options: Any) -> subprocess.Popen:
+    """Starts a process in a thread that stays, because Linux ends a locked process with the thread that started it."""
+    if threading.current_thread() is threading.main_thread():
+        return subprocess.Popen(command, **options)
+    return _STARTER.submit(subprocess.Popen, command, **options).result()
+
+
 def _forget_all() -> None:
+    global _STARTER
+    _STARTER = ThreadPoolExecutor(1)  # its thread is not in the fork
     for process in list(_PROCESSES.values()):
         process.forget()
     _PROCESSES.clear()
@@ -243,6 +257,8 @@ def answers_in(inbox: bytearray, size: int, rows: int) -> list[Any]:
         for _ in range(rows):
             kind, ndim = inbox[start], inbox[start + 1]
             shape = SHAPES[ndim].unpack_from(inbox, start + 8)
+            if min(shape, default=0) < 0:
+                raise ValueError("a negative length")
             count, start = math.prod(shape), start + 8 + 8 * ndim
             end = start + (8 * count if kind in (NUMBERS, SET, TWO) else count + -count % 8)
             if kind == FAULT:
@@ -252,7 +268,7 @@ def answers_in(inbox: bytearray, size: int, rows: int) -> list[Any]:
                 kinds = {SET: set, TWO: tuple}
                 answers.append(kinds[kind](numbers.ravel().tolist()) if kind in kinds else numbers)
             start = end
-    except (ValueError, LookupError, struct.error, MemoryError):
+    except (ValueError, LookupError, OverflowError, struct.error, MemoryError):
         start = -1
     if start != size:
         raise PolicyFault("the policy's process sent a malformed answer; it was killed")

@@ -194,10 +194,10 @@ def main() -> None:
         layout, each = layouts[number]
         rows = []
         try:
-            if kind == BEGIN and state in programs:
-                programs[state].reset()
-            elif kind == BEGIN:
+            if state not in programs:  # nor after an error: then the next call begins anew, or raises it again
                 programs[state] = Program(source)
+            elif kind == BEGIN:
+                programs[state].reset()
             act = programs[state].policy
         except BaseException as error:
             programs.pop(state, None)

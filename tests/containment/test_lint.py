@@ -165,6 +165,64 @@ def test_an_import_that_the_program_does_without_fails(name):
     policy.close()
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import torch\ndef policy(obs: torch.Tensor) -> torch.Tensor: return [1.0]",
+        "from __future__ import annotations\nfrom typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import torch\n"
+        "def policy(obs: torch.Tensor):\n    out: torch.Tensor = [1.0]\n    return out",
+        "import gymnasium as gym\nclass Policy:\n    def __init__(self, env: gym.Env | None = None): self.env = env\n"
+        "    def act(self, obs): return [1.0]",
+        "import time\ndef gait(time): return time + 1.0\ndef policy(obs): return [gait(0.0)]\n"
+        "if __name__ == '__main__':\n    print(time.time())",
+        "import time\ndef policy(obs):\n    for time in [1.0]: pass\n    return [(lambda time: time)(time)]",
+    ],
+)
+def test_annotations_and_own_names_need_no_module(source):
+    assert lint(source).failing == []
+    policy = ContainedPolicy(source)
+    assert policy(np.zeros(1)).tolist() == [1.0]
+    policy.close()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import time\ndef gait(time): return time\ndef policy(obs): return [gait(time.time())]",
+        "import time\ndef policy(obs, now=time.time()): return [now]",
+        "import time\n@time.time\ndef policy(obs): return [1.0]",
+        "import time\ndef policy(obs):\n    global time\n    time = time.time()\n    return [1.0]",
+        "def policy(obs):\n    import time\n    return [time.time()]",
+        "import time\ndef policy(obs):\n    def inner():\n        time = 1.0\n    return [time.time()]",
+    ],
+)
+def test_a_module_that_is_read_is_needed(source):
+    with pytest.raises(PolicyRejected, match="import of time"):
+        lint(source)
+
+
+LATE = {
+    "COBYLA": "minimize(lambda u: (u[0] - 1.0) ** 2, [0.0], method='COBYLA').x",
+    "COBYQA": "minimize(lambda u: (u[0] - 1.0) ** 2, [0.0], method='COBYQA').x",
+    "fmin_cobyla": "fmin_cobyla(lambda u: (u[0] - 1.0) ** 2, [0.0], [], rhoend=1e-6)",
+    "differential_evolution": "differential_evolution(lambda u: (u[0] - 1.0) ** 2, [(-2, 2)], seed=1).x",
+    "brute": "brute(lambda u: (u[0] - 1.0) ** 2, [(-2, 2)], Ns=5)",
+    "shgo": "shgo(lambda u: (u[0] - 1.0) ** 2, [(-2, 3)], n=32, sampling_method='sobol').x",
+    "quad_vec": "[quad_vec(lambda t: 2 * t, 0, 1)[0]]",
+    "logm": "[logm(np.eye(2) * np.e)[0, 0]]",
+    "fractional_matrix_power": "[fractional_matrix_power(np.eye(2), 0.5)[0, 0]]",
+}
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_functions_of_scipy_that_import_when_they_are_called_work(name):
+    part = {"quad_vec": "integrate", "logm": "linalg", "fractional_matrix_power": "linalg"}.get(name, "optimize")
+    imported = f"import numpy as np\nfrom scipy.{part} import {'minimize' if name.isupper() else name}\n"
+    policy = ContainedPolicy(imported + P + LATE[name])
+    np.testing.assert_allclose(policy(np.zeros(1)), [1.0], atol=1e-3)
+    policy.close()
+
+
 @pytest.mark.parametrize("end", ["raise", "exit()"])
 def test_an_import_that_the_program_cannot_do_without_does_not_fail_if_the_policy_can(end):
     source = f"try:\n    import pygame\nexcept ImportError:\n    {end}\n"

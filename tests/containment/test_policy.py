@@ -5,10 +5,13 @@ import copy
 import multiprocessing
 import os
 import pickle
+import resource
 import signal
+import struct
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from pathlib import Path
 
@@ -199,6 +202,45 @@ def test_a_process_is_killed_where_it_hangs(monkeypatch):
         assert contained(np.zeros(1)) == 5.0
     assert gone(pid)
     assert contained.restarts == 2
+
+
+def test_the_limit_of_cpu_time_lasts_until_it_is_raised_again():
+    contained = ContainedPolicy("def policy(obs):\n    return 0.0")
+    contained(np.zeros(1))
+    limit, _ = resource.prlimit(contained._worker.process.pid, resource.RLIMIT_CPU)
+    assert limit >= process.CALLS_UNTIL_CARE * process.SECONDS_A_MESSAGE
+
+
+def test_a_process_outlives_the_thread_that_started_it():
+    counter, answers = ContainedPolicy(COUNTER), []
+    for _ in range(3):
+        thread = threading.Thread(target=lambda: answers.append(counter(np.ones(4)).item()))
+        thread.start()
+        thread.join()
+    assert (answers, counter(np.ones(4)).item(), counter.restarts) == ([1, 2, 3], 4, 0)
+
+
+def test_after_a_reset_that_fails_the_policy_goes_on():
+    source = "episode = 0\ndef reset():\n    global episode\n    episode += 1\n    if episode == 3: raise ValueError('third')\n"
+    contained = ContainedPolicy(source + "def policy(obs):\n    return [1.0]")
+    assert contained(np.zeros(1)) == 1.0
+    contained.reset()
+    assert contained(np.zeros(1)) == 1.0
+    contained.reset()
+    with pytest.raises(PolicyFault, match="line 5: ValueError: third"):
+        contained(np.zeros(1))
+    assert contained(np.zeros(1)) == 1.0
+    broken = ContainedPolicy("x = 1 / 0\n" + "def policy(obs):\n    return [1.0]")
+    for _ in range(2):
+        with pytest.raises(PolicyFault, match="division by zero"):
+            broken(np.zeros(1))
+
+
+@pytest.mark.parametrize("shape", [(2**62, 2**62), (-1, -1), (-(2**40), 1)])
+def test_an_answer_of_an_impossible_shape_is_malformed(shape):
+    frame = bytearray(process.SIZE.pack(24) + struct.pack("<BB6x2q", 0, 2, *shape))
+    with pytest.raises(PolicyFault, match="malformed"):
+        process.answers_in(frame, len(frame), 1)
 
 
 def test_a_thousand_episodes_need_one_process():
