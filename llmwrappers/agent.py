@@ -141,7 +141,7 @@ class Agent:
 
     def make(self, **kwargs: Any) -> gym.Env:
         """Makes the agent's environment, as ``gym.make`` does: ``agent.make(render_mode="human")``."""
-        made = make_rendering if "render_mode" in kwargs else make_for_agent
+        made = make_rendering if kwargs.get("render_mode") else make_for_agent
         return made(self.env_id, **{**env_kwargs_of(self.env_kwargs), **kwargs})
 
     def __reduce__(self):

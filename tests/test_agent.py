@@ -71,6 +71,7 @@ def test_an_agent_with_actions_without_bounds_makes_its_environment(tmp_path):
     agent = load_agent(tmp_path)
     assert agent.make().action_space.shape == (1,)
     assert agent.make(render_mode="rgb_array").render_mode == "rgb_array"
+    assert agent.make(render_mode=None).render_mode is None
 
 
 def test_actions_of_a_discrete_space_may_be_sampled(tmp_path, capsys):

@@ -31,7 +31,7 @@ Guidance = Callable[[Any], tuple[Any, float] | None]
 Each wrapper calls it once a step. One with state needs a ``reset()``: then each wrapper has its own copy.
 """
 
-SHIPPED = Path(__file__).parent / "shipped"
+SHIPPED = (Path(__file__).parent / "shipped").resolve()
 
 
 def shipped_tables() -> list[str]:

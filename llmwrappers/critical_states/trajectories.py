@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from llmwrappers.envs.pong import locate
+from llmwrappers.envs.pong import PONG_GRID, locate
 from llmwrappers.files import write_atomically
 
 
@@ -107,9 +107,9 @@ class Trajectories:
     @property
     def matched(self) -> NDArray:
         """The vectors that critical states are matched with, (T, size): the observations, or the objects in Pong's grids."""
-        if self.observations.ndim < 4:
-            return self.observations.reshape(len(self.observations), -1)
-        return np.array([locate(now, before) for before, now in self.observations])
+        if self.env_id == PONG_GRID and self.observations.ndim == 4:
+            return np.array([locate(now, before) for before, now in self.observations])
+        return self.observations.reshape(len(self.observations), -1)
 
     def episode(self, index: int) -> slice:
         """Returns the slice of steps that an episode takes.

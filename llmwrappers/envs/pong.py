@@ -8,6 +8,7 @@ from gymnasium.error import DependencyNotInstalled
 from gymnasium.spaces import Box
 
 Array = np.ndarray
+PONG_GRID = "llmwrappers/PongGrid-v0"
 
 # Positions are in cells of the 80x80 grid, whatever the size of the image; a cell is 2x2 pixels of the screen.
 CELLS = 80

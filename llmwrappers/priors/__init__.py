@@ -22,7 +22,7 @@ from llmwrappers.priors.contract import PriorObject, PriorPolicy
 from llmwrappers.priors.trusted_imports import let_import
 from llmwrappers.priors.written_for import require_written_for
 
-SHIPPED = Path(__file__).parent / "shipped"
+SHIPPED = (Path(__file__).parent / "shipped").resolve()
 TRUSTED = "trusted:"
 
 
@@ -134,6 +134,10 @@ def load_candidates(
 
 
 def _no_prior(path: Path, name: str) -> NoPrior:
+    if path.is_file():
+        return NoPrior(
+            f"{name!r} is one file, candidates are a folder: give its folder, or load it with load_prior (--prior FILE)"
+        )
     if files := sorted(path.glob("*.py")):
         held = ", ".join(file.name for file in files)
         return NoPrior(f"no provenance.json in the folder {name!r}, which holds {held}: give a file, {str(files[0])!r}")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from llmwrappers.critical_states.trajectories import Trajectories
-from llmwrappers.envs.pong import CELLS, locate
+from llmwrappers.envs.pong import CELLS, PONG_GRID, locate
 from local_llm.prompting.facts import ActionEntry, Facts, ObservationEntry, serving
 from local_llm.prompting.remarks import USUAL, Array, Remark, Usual, pong_remarks
 from local_llm.prompting.wording import decimals_of, short_number, unit_text
@@ -24,7 +24,7 @@ RARE_CHANGE = 0.05
 EVENLY, BEFORE_EVENTS, UNUSUAL = 0.2, 0.5, 0.3
 # Rare rewards of an episode that it is told of how they came about.
 MOST_EVENTS = 6
-PONG, PONG_GRID, PONG_GRID_SHAPE = "llmwrappers/PongObjects-v0", "llmwrappers/PongGrid-v0", (2, CELLS, CELLS)
+PONG, PONG_GRID_SHAPE = "llmwrappers/PongObjects-v0", (2, CELLS, CELLS)
 
 
 class Interpreter:

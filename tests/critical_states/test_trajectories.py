@@ -44,6 +44,13 @@ def test_episodes_lie_one_after_the_other():
             three.episode(index)
 
 
+@pytest.mark.parametrize("shape", [(16, 16, 3), (4, 4, 16), (2, 6, 6), (2, 80, 80), (5,), ()])
+def test_any_observations_but_pongs_grids_are_matched_as_they_are(shape):
+    images = RNG.integers(0, 255, (9, *shape), np.uint8)
+    parts = {"observations": images[:6], "final_observations": images[6:]}
+    np.testing.assert_array_equal(Trajectories(**FIELDS | parts).matched, images[:6].reshape(6, -1))
+
+
 @pytest.mark.parametrize("n", [1, 2])
 def test_split_keeps_every_episode(n):
     three = Trajectories(**FIELDS, env_kwargs='{"g": 1.62}')

@@ -12,7 +12,7 @@ from pathlib import Path
 import gymnasium as gym
 import numpy as np
 import pytest
-from conftest import Echo, OneStep, Turns
+from conftest import ROOT, Echo, OneStep, Turns
 
 import llmwrappers.priors
 from llmwrappers import LLMActionMask, PolicyFault, PolicyRejected
@@ -318,6 +318,19 @@ def test_of_a_folder_of_files_one_is_to_be_named(tmp_path):
     with pytest.raises(NoPrior, match=r"no provenance\.json in the folder .*, which holds a\.py, b\.py: give a file, .*a\.py"):
         load_prior(str(tmp_path))
     assert [*load_candidates(tmp_path)] == ["a", "b"]
+    with pytest.raises(NoPrior, match=r"a\.py' is one file, candidates are a folder: give its folder"):
+        load_candidates(tmp_path / "a.py")
+
+
+def test_what_is_shipped_plays_in_this_process_wherever_the_package_is(tmp_path):
+    (tmp_path / "link").symlink_to(ROOT)
+    command = "import llmwrappers.priors; print(llmwrappers.__file__, llmwrappers.priors.load_prior('Hopper-v4'))"
+    said = subprocess.run(
+        [sys.executable, "-c", command], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path / "link")},
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    assert said.startswith(str(tmp_path / "link"))
+    assert said.endswith("plays in this process>\n")
 
 
 def test_all_candidates_of_a_name_and_of_a_folder(tmp_path):
