@@ -33,6 +33,7 @@ from cleanrl_scripts.learning.actor_critic import ActorCritic
 from cleanrl_scripts.learning.adam import Adam, Parts
 from cleanrl_scripts.learning.compilation import compiled
 from cleanrl_scripts.learning.distributions import approx_kl
+from cleanrl_scripts.learning.divergence import refuse_divergence
 from cleanrl_scripts.learning.gae import gae
 from cleanrl_scripts.learning.priors_of_arms import (
     PRIOR_RANGES,
@@ -271,6 +272,7 @@ class PPO:
         errors, variance = advantages, float((advantages + self.values).var())  # returns minus values, and of the returns
         self.metrics["losses/explained_variance"] = 1 - float(errors.var()) / variance if variance else math.nan
         self.metrics["charts/learning_rate"] = learning_rate
+        refuse_divergence(agent.parameters)
 
     def log_probs(self, observations: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
         return self.agent.policy.log_prob(self.agent(observations)[0], self.agent.log_std, actions)

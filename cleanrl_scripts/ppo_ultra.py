@@ -32,6 +32,7 @@ from cleanrl_scripts.learning.actor_critic import ActorCritic
 from cleanrl_scripts.learning.adam import Adam, Parts
 from cleanrl_scripts.learning.compilation import compiled
 from cleanrl_scripts.learning.distributions import approx_kl
+from cleanrl_scripts.learning.divergence import refuse_divergence
 from cleanrl_scripts.learning.gae import gae, standardized
 from cleanrl_scripts.ultra.agent_evaluation import evaluate_agent, in_words
 from cleanrl_scripts.ultra.critical_state_sources import (
@@ -44,7 +45,7 @@ from cleanrl_scripts.ultra.critical_state_sources import (
     matched_info,
     source_files,
 )
-from cleanrl_scripts.ultra.entry_table import disable, entry_table, record_rollout
+from cleanrl_scripts.ultra.entry_table import EpisodeAdvantages, disable, entry_table
 from cleanrl_scripts.ultra.fidelity import fidelity
 from cleanrl_scripts.ultra.guidance_statistics import GuidanceStatistics, guidance_counts, trouble
 from cleanrl_scripts.ultra.novelty import Novelty, NoveltyBonus
@@ -193,6 +194,7 @@ class PPO:
         self.current = np.zeros((n, *agent.observation_shape), dtype)
         self.discounted_returns = [0.0] * n
         self.imitation_coef = torch.zeros((), device=agent.device)  # a tensor, which compiled code reads anew
+        self.told = EpisodeAdvantages()
         self.metrics: dict[str, float] = {}
 
     def reset(self) -> None:
@@ -250,11 +252,8 @@ class PPO:
         args, agent = self.args, self.agent
         advantages = gae(self.own_rewards, self.values, self.dones, agent.values(self.current), args.gamma, args.gae_lambda)
         advantages /= agent.returns.inverse_std
-        record_rollout(worth, self.entries, self.overridden, advantages, self.dones)
+        self.metrics |= self.told.add(worth, self.entries, self.overridden, advantages, self.dones)
         self.advised &= np.array(worth.estimates)[self.entries] > 0  # no imitation of entries without worth
-        for name, where in (("played", self.overridden), ("withheld", (self.entries >= 0) & ~self.overridden)):
-            if where.any():
-                self.metrics[f"ultra/advantage_{name}"] = float(advantages[where].mean())
 
     def update(self, learning_rate: float) -> None:
         """Learns from the rollout."""
@@ -262,7 +261,8 @@ class PPO:
         self.optimizer.learning_rate.fill_(learning_rate)
         advantages = gae(self.rewards, self.values, self.dones, agent.values(self.current), args.gamma, args.gae_lambda)
         arrays = [self.observations, self.actions, advantages, advantages + self.values, self.values]
-        arrays += [self.llm_actions, self.advised, ~self.overridden | (args.imitation_coef == 0)]
+        arrays += [self.llm_actions, self.advised, credited := ~self.overridden | (args.imitation_coef == 0)]
+        share = max(float(credited.mean()), 1e-9)  # the log ratios of the other steps are 0
         batch = [torch.from_numpy(array.reshape(-1, *array.shape[2:])).to(agent.device) for array in arrays]
         size = len(batch[0])
         with torch.no_grad():
@@ -273,11 +273,12 @@ class PPO:
             shuffled = [tensor[indices].split(size // args.num_minibatches) for tensor in batch]
             for minibatch in zip(*shuffled, strict=True):
                 parts.append(self.learn(*minibatch))
-            if args.target_kl is not None and float(approx_kl(parts[-1]["log_ratio"])) > args.target_kl:
+            if args.target_kl is not None and float(approx_kl(parts[-1]["log_ratio"])) / share > args.target_kl:
                 break
         losses = {name: torch.stack([part[name] for part in parts]) for name in parts[0]}
         log_ratios = losses.pop("log_ratio")
-        losses |= {"approx_kl": approx_kl(log_ratios), "clipfrac": ((log_ratios.exp() - 1).abs() > args.clip_coef).float()}
+        is_clipped = (log_ratios.exp() - 1).abs() > args.clip_coef
+        losses |= {"approx_kl": approx_kl(log_ratios) / share, "clipfrac": is_clipped.float() / share}
         self.metrics |= {f"losses/{name}": float(values.mean()) for name, values in losses.items()}
         self.metrics["ultra/advised"] = float(self.advised.mean())
         if self.advised.any():  # a probability on a Discrete space, a density on a Box
@@ -286,6 +287,7 @@ class PPO:
         errors, variance = advantages, float((advantages + self.values).var())  # returns minus values, and of the returns
         self.metrics["losses/explained_variance"] = 1 - float(errors.var()) / variance if variance else math.nan
         self.metrics["charts/learning_rate"] = learning_rate
+        refuse_divergence(agent.parameters)
 
     def log_probs(self, observations: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
         return self.agent.policy.log_prob(self.agent(observations)[0], self.agent.log_std, actions)
@@ -296,10 +298,9 @@ class PPO:
         """The loss of a minibatch (PPO, arXiv 1707.06347, equations 7 and 9), and its parts by name."""
         args, agent, policy = self.args, self.agent, self.agent.policy
         outputs, values = agent(observations)
-        log_ratio = policy.log_prob(outputs, agent.log_std, actions) - old_log_probs
-        ratio = log_ratio.exp()
-
         # The LLM's actions are no samples of the policy: E[grad log pi] is not 0 there, so errors of the values would bias it.
+        log_ratio = torch.where(credited, policy.log_prob(outputs, agent.log_std, actions) - old_log_probs, 0.0)
+        ratio = log_ratio.exp()  # of an imitated action it could be infinite
         if args.norm_adv:
             advantages = standardized(advantages, credited)
         clipped_ratio = ratio.clamp(1 - args.clip_coef, 1 + args.clip_coef)
@@ -424,6 +425,7 @@ def train(
                 evaluated = evaluate_now()
             if global_step >= last_checkpoint + args.checkpoint_every or global_step == total:
                 last_checkpoint = global_step
+                ppo.told.end(worth)
                 state = {"global_step": global_step, "evaluated": evaluated, "agent": agent.state_dict()}
                 state |= {"optimizer": ppo.optimizer.state_dict(), "rng": json.dumps(rng.bit_generator.state)}
                 state |= {"novelty": novelty and novelty.state_dict(), "worth": worth and worth.state()}

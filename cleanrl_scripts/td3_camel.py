@@ -43,6 +43,7 @@ from cleanrl_scripts.common.run_folder import (
 from cleanrl_scripts.common.stop import run_script
 from cleanrl_scripts.learning.adam import Adam
 from cleanrl_scripts.learning.compilation import compiled
+from cleanrl_scripts.learning.divergence import refuse_divergence
 from cleanrl_scripts.learning.matmul import choose_matmul
 from cleanrl_scripts.learning.networks import in_numpy, initialize_uniform, layers_of, mlp
 from cleanrl_scripts.learning.priors_of_arms import PRIOR_RANGES, PriorArgs, arm_name, check_prior, load_priors, prior_files
@@ -197,7 +198,9 @@ class TD3:
 
     def act(self, observation: np.ndarray) -> np.ndarray:
         """x = tanh(actor(obs)) for one observation."""
-        return np.tanh(self.act_numpy(observation.astype(np.float32)[None])[0])
+        x = np.tanh(self.act_numpy(observation.astype(np.float32)[None])[0])
+        refuse_divergence([x])
+        return x
 
     def update(self, global_step: int) -> None:
         """One gradient step of the critics; every policy_frequency steps also one of the actor, and the targets move."""
@@ -258,12 +261,18 @@ def main(argv: list[str] | None = None) -> None:
     args = parse_args(argv)
     env, space = make_masked_env(args)
     note_endless_episodes(env, args.env_id)
+    if args.learning_starts >= args.total_timesteps:
+        print(
+            f"note: --learning-starts {args.learning_starts}: the run ends at step {args.total_timesteps}, before it learns "
+            "anything; all its actions are random",
+            flush=True,
+        )
     if args.prior != "none":
         env = EpsilonMaskSchedule(env, args.total_timesteps, args.mask_fraction)
         mask_ends = args.mask_fraction * args.total_timesteps
         if mask_ends == 0:
             print("note: --mask-fraction 0: the mask never applies, so the prior has no effect", flush=True)
-        elif mask_ends <= args.learning_starts:
+        elif args.learning_starts < args.total_timesteps and mask_ends <= args.learning_starts:
             print(
                 f"note: the mask has faded at step {mask_ends:.0f}, before learning starts at step {args.learning_starts}: the "
                 "prior only confines the random actions before that",
@@ -380,6 +389,7 @@ def train(args: Args, env: gym.Env, eval_env: gym.Env, space: Box, run_dir: Path
                 logger.log(global_step, {**values, "charts/SPS": logger.steps_per_second})
             if (done and global_step >= next_checkpoint) or global_step == args.total_timesteps:
                 next_checkpoint = global_step + args.checkpoint_every
+                refuse_divergence([*td3.actor.parameters(), *td3.critics.parameters()])
                 td3.replay.save(run_dir / "replay.bin")
                 state = {
                     "global_step": global_step,

@@ -62,6 +62,8 @@ class RunArgs(CommonArgs):
     """the wandb's project name"""
     wandb_entity: str | None = None
     """the entity (team) of wandb's project"""
+    wandb_arm: str | None = None
+    """the arm by which wandb groups the run (default: its prior or guidance); compare.py gives the name of its arm"""
     wandb_tags: tuple[str, ...] = ()
     """tags of the wandb run"""
     torch_deterministic: bool = True
@@ -179,8 +181,10 @@ def resumed_args(
     now = file_hashes(args)
     for name, sha256 in description.get("sha256", {}).items():
         if now.get(name) != sha256:
-            option = name.replace("_", "-")
-            raise UserError(f"--resume {run_dir}: the file of --{option} is not the one that the run began with")
+            option = f"--{name.replace('_', '-')}"
+            if name not in now:
+                raise UserError(f"--resume {run_dir}: {option} {getattr(args, name, '')}: no such file, seen from {Path.cwd()}")
+            raise UserError(f"--resume {run_dir}: the file of {option} is not the one that the run began with")
     steps, before = getattr(args, total), getattr(saved, total)
     if steps > before:
         old = schedules(saved)

@@ -37,7 +37,7 @@ class CheckedEnv(gym.Wrapper):
             reward = scalar_reward(reward)
         except ValueError as error:
             raise UserError(f"--env-id {self.env_id}: {error}") from None
-        self.check(observation, reward)
+        self.check(observation, reward, action)
         info.pop("episode", None)  # of the environment's own RecordEpisodeStatistics, with which the script's would raise
         return observation, reward, terminated, truncated, info
 
@@ -46,9 +46,11 @@ class CheckedEnv(gym.Wrapper):
         space = self.observation_space
         return np.asarray(observation, space.dtype) if isinstance(space, Box) and isinstance(observation, list) else observation
 
-    def check(self, observation: Any, reward: float = 0.0) -> None:
+    def check(self, observation: Any, reward: float = 0.0, action: Any = None) -> None:
         stop.check()
         entry = "reward" if not math.isfinite(reward) else not_finite(observation, "observation")
+        if entry and (wrong := not_finite(action, "action")):
+            raise UserError(f"--env-id {self.env_id}: step {self.steps} of an episode got NaN or Inf in {wrong} from the agent")
         if entry:
             value = reward if entry == "reward" else "NaN or Inf"
             raise UserError(

@@ -143,6 +143,7 @@ class Logger:
 
 def wandb_run(args: RunArgs, run_dir: Path, arm: str):
     """The run in W&B, the same one if it is resumed."""
+    arm = args.wandb_arm or arm
     try:
         import wandb
 
@@ -153,7 +154,7 @@ def wandb_run(args: RunArgs, run_dir: Path, arm: str):
             tags=[*args.wandb_tags, args.env_id, arm],
             config={**dataclasses.asdict(args), "arm": arm},
             name=run_dir.name,
-            id=run_dir.name,
+            id=json.loads((run_dir / "args.json").read_text()).get("wandb_id", run_dir.name),  # older runs have none
             resume="allow",
             allow_val_change=True,  # a resumed run may have more total_timesteps
             dir=str(run_dir),

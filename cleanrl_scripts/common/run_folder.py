@@ -2,16 +2,20 @@
 
 import contextlib
 import dataclasses
+import errno
 import importlib.metadata
 import io
+import itertools
 import json
 import os
 import platform
+import random
 import shlex
 import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -26,10 +30,13 @@ from llmwrappers.agent import AGENT_FILE, Agent, Layer, load_agent, save_agent
 from llmwrappers.errors import UserError
 from llmwrappers.files import folder_name, write_atomically
 
+OF_A_DISK = errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS
+"""Errors that come without the name of a file while it is written."""
+
 
 @contextlib.contextmanager
 def run_folder(args: RunArgs, arm: str, env: gym.Env, sha256: dict[str, str]) -> Iterator[Path]:
-    """Makes the run folder, or opens that of ``--resume``; an error of the disk during the run becomes one sentence.
+    """Makes the run folder, or opens that of ``--resume``; an error of its disk during the run becomes one sentence.
 
     Args:
         arm: the arm of a comparison, a part of the folder's name
@@ -38,9 +45,8 @@ def run_folder(args: RunArgs, arm: str, env: gym.Env, sha256: dict[str, str]) ->
     """
     run_dir = Path(args.resume or Path(args.runs_dir) / f"{folder_name(args.env_id)}__{args.exp_name}__{arm}__{args.seed}")
     if not args.resume:
-        run_dir = run_dir.with_name(f"{run_dir.name}__{int(time.time())}")
         try:
-            run_dir.mkdir(parents=True)
+            run_dir = _new_folder(run_dir)
             write_description(run_dir, describe(args, env, sha256))
         except OSError as error:
             raise UserError(f"--runs-dir {args.runs_dir}: cannot make the run folder {run_dir}: {error.strerror}") from None
@@ -51,10 +57,25 @@ def run_folder(args: RunArgs, arm: str, env: gym.Env, sha256: dict[str, str]) ->
             keep_changes(args, run_dir)
         yield run_dir
     except OSError as error:
+        if not (error.errno in OF_A_DISK or _is_in(run_dir, error.filename)):
+            raise  # of the environment: a connection, a file of its own
         raise UserError(
             f"cannot read or write {error.filename or run_dir}: {error.strerror or error}. What was written before is kept: "
             f"{how_to_resume(run_dir)}"
         ) from None
+
+
+def _new_folder(path: Path) -> Path:
+    """Makes a folder named after the second, or after the next one that no other run has: many may start at once."""
+    for second in itertools.count(int(time.time())):
+        with contextlib.suppress(FileExistsError):
+            (folder := path.with_name(f"{path.name}__{second}")).mkdir(parents=True)
+            return folder
+    raise AssertionError
+
+
+def _is_in(folder: Path, file: object) -> bool:
+    return isinstance(file, str | os.PathLike) and Path(file).absolute().is_relative_to(folder.absolute())
 
 
 def write_description(run_dir: Path, description: dict) -> None:
@@ -166,6 +187,7 @@ def describe(args: RunArgs, env: gym.Env, sha256: dict[str, str]) -> dict:
         "git_commit": commit and commit + ("-dirty" if changed else ""),
         "command": sys.argv,
         "sha256": sha256,
+        "wandb_id": uuid.uuid4().hex,
         "env_spec": env.unwrapped.spec and _with_text_keys(dataclasses.asdict(env.unwrapped.spec)),
     }
 
@@ -188,8 +210,13 @@ def _git(*command: str) -> str | None:
 
 
 def prepare_torch(deterministic: bool, seed: int, threads: int | None = None) -> None:
-    """The settings of torch for every run; the seed is for layers that torch initialises."""
+    """The settings of torch for every run; the seeds are for layers that torch initialises, and environments without their own.
+
+    The scripts' random numbers come from a generator of their own.
+    """
     torch.manual_seed(seed)
+    random.seed(seed)
+    np.random.seed(seed % 2**32)  # noqa: NPY002
     # Where the compiler keeps what it makes. The next settings import it, and it would choose a folder in /tmp; so it does
     # where there is no home to write to.
     with contextlib.suppress(OSError, RuntimeError):

@@ -154,7 +154,7 @@ def by_name(flags: Iterable[str]) -> dict[str, str]:
     return {name: " ".join(values) for name, values in named.items()}
 
 
-TRACKING = "--track", "--no-track", "--wandb-project-name", "--wandb-entity"
+TRACKING = "--track", "--no-track", "--wandb-project-name", "--wandb-entity", "--wandb-arm"
 
 
 def different(now: dict[str, str], before: dict[str, str]) -> list[str]:
@@ -210,6 +210,7 @@ def plan(asked: dict, output: Path) -> list[Run]:
         for word, meaning in (("{expert_model}", model), ("{env_id}", env_id), ("{repository}", REPOSITORY)):
             flags = [flag.replace(word, str(meaning)) for flag in flags]
         flags = ["--env-id", env_id, *flags, "--seed", str(seed), "--total-timesteps", str(asked["total_timesteps"]), *extra]
+        flags += ["--wandb-arm", arm] if "--track" in extra else []
         path = output.absolute() / "runs" / folder / arm / str(seed)
         expert = model if needs_expert and expert_models is None else None
         runs.append(Run(env_id, arm, seed, asked["total_timesteps"], path, script, tuple(flags), expert))

@@ -82,7 +82,7 @@ class ActorCritic:
         if not self.images:
             return self.outputs(observations), self.values(observations)
         with torch.no_grad():
-            outputs, values = self(torch.from_numpy(observations).to(self.device))
+            outputs, values = self(torch.from_numpy(np.ascontiguousarray(observations)).to(self.device))  # maybe flipped images
         return outputs.cpu().numpy(), values.cpu().numpy()
 
     def normalized(self, observation: np.ndarray, update: bool = False) -> np.ndarray:

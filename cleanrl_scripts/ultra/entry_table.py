@@ -12,20 +12,37 @@ from llmwrappers import CriticalFunction, CriticalStates, EntryWorth
 from llmwrappers.critical_states.guidance import Guidance
 
 
-def record_rollout(
-    worth: EntryWorth, entries: np.ndarray, overridden: np.ndarray, advantages: np.ndarray, dones: np.ndarray
-) -> None:
-    """Records, for each episode of a rollout, the mean advantage of the steps in which an entry was played, and was withheld.
+class EpisodeAdvantages:
+    """Records, for each episode, the mean advantage of the steps in which an entry was played, and was withheld.
 
     The steps of an episode are not independent: one episode in which the agent walks in a circle to its end would otherwise
-    outweigh a hundred in which the entry helped. Arrays of shape (steps, environments); ``entries`` is -1 where none matched.
+    outweigh a hundred in which the entry helped. An episode may last for many rollouts.
     """
-    episodes = np.cumsum(dones, axis=0) - dones
-    told = defaultdict(list)
-    for step, env in zip(*np.nonzero(entries >= 0), strict=True):
-        told[entries[step, env], overridden[step, env], env, episodes[step, env]].append(float(advantages[step, env]))
-    for (entry, played, *_), of_episode in told.items():
-        worth.record(int(entry), bool(played), fmean(of_episode))
+
+    def __init__(self):
+        self.current: dict[int, dict] = defaultdict(lambda: defaultdict(list))  # of each environment
+
+    def add(
+        self, worth: EntryWorth, entries: np.ndarray, overridden: np.ndarray, advantages: np.ndarray, dones: np.ndarray
+    ) -> dict[str, float]:
+        """Adds a rollout, arrays of shape (steps, environments), ``entries`` -1 where none matched; returns its metrics."""
+        for step, env in zip(*np.nonzero((entries >= 0) | dones), strict=True):
+            if entries[step, env] >= 0:
+                kind = int(entries[step, env]), bool(overridden[step, env])
+                self.current[env][kind].append(float(advantages[step, env]))
+            if dones[step, env]:
+                self._end(worth, env)
+        wheres = {"played": overridden, "withheld": (entries >= 0) & ~overridden}
+        return {f"ultra/advantage_{name}": float(advantages[at].mean()) for name, at in wheres.items() if at.any()}
+
+    def end(self, worth: EntryWorth | None) -> None:
+        """Ends all episodes, as a checkpoint does."""
+        while self.current and worth:
+            self._end(worth, next(iter(self.current)))
+
+    def _end(self, worth: EntryWorth, env: int) -> None:
+        for (entry, played), of_episode in self.current.pop(env, {}).items():
+            worth.record(entry, played, fmean(of_episode))
 
 
 def disable(worth: EntryWorth, envs: Iterable[gym.Env | None]) -> None:

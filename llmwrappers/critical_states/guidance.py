@@ -199,6 +199,11 @@ class GuidanceLookup:
         """
         # A disabled entry has matched, perhaps in another environment.
         if self.step_count == self.patience_steps > 0 and self.hit_count == 0 and not self.disabled and self.is_on:
+            if isinstance(self.guidance, CriticalFunction) and self.guidance.faults.is_too_many:
+                raise NothingCritical(
+                    f"no state was critical in the first {self.step_count} steps under {self._name()}: its code failed "
+                    f"too often and is called no more; mend the first failure, {self.guidance.faults.first}"
+                )
             raise NothingCritical(
                 f"no state was critical in the first {self.step_count} steps under {self._name()}: was it made for another "
                 "environment or from observations that were normalized, or is its tolerance too small? Compare "

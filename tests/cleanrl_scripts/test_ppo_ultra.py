@@ -144,7 +144,7 @@ def test_the_update_is_ppo(ppo_ultra, space, clip_vloss, imitation_coef):
         optimizer.step()
         parts = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy, "imitation_loss": imitation_loss}
         torch.testing.assert_close(got, parts, rtol=1e-4, atol=1e-5)
-        torch.testing.assert_close(log_ratio, ratio.log(), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(log_ratio, ratio.log() * credited, rtol=1e-4, atol=1e-5)
 
     for module, expected in ((agent.actor, actor), (agent.critic, critic)):
         for a, b in zip(module.parameters(), expected.parameters(), strict=True):
@@ -301,6 +301,27 @@ def test_what_is_imitated_is_not_credited_too(ppo_ultra, imitation_coef):
     credited = np.concatenate([batch[-2] for batch in ppo.loss])
     assert 16 < ppo.overridden.sum() < 48
     assert len(credited) - credited.sum() == (ppo.overridden.sum() if imitation_coef else 0)
+
+
+def test_an_imitated_action_far_from_the_policy_does_no_harm(ppo_ultra):
+    """Its ratio is infinite where imitation has raised its probability much; neither the loss nor the divergence has it."""
+    env = LLMActionOverride(Switch(discrete=False), lambda _: ([1.0], 0.0), control_probability=0.25, patience_steps=0)
+    ppo = ppo_of(ppo_ultra, env, num_steps=64, num_minibatches=2, update_epochs=4)
+    ppo.agent.log_std.data.fill_(-5.0)
+    ppo.imitation_coef.fill_(1.0)
+    ppo.collect()
+    assert 32 < ppo.advised.sum() <= 64
+    assert 32 < ppo.overridden.sum() < 60
+    batch = [torch.from_numpy(array.reshape(64, -1)) for array in (ppo.observations, ppo.actions)]
+    with torch.no_grad():
+        before = ppo.log_probs(*batch)
+    ppo.update(1e-2)
+    with torch.no_grad():
+        log_ratio = ppo.log_probs(*batch) - before
+    overridden = torch.from_numpy(ppo.overridden[:, 0])
+    assert log_ratio[overridden].max() > 88.8  # of which the exponential is infinite in float32
+    assert math.isfinite(ppo.metrics["losses/approx_kl"])
+    assert math.isfinite(ppo.metrics["losses/policy_loss"])
 
 
 @pytest.mark.parametrize("discrete", [True, False])

@@ -458,6 +458,13 @@ def test_a_prior_that_is_never_played_is_noted(train, capsys):
     assert "note: --mask-fraction 0: the mask never applies" in capsys.readouterr().out
 
 
+def test_a_run_that_ends_before_it_learns_is_noted(train, capsys):
+    settings = ("--env-id", "Pendulum-v1", "--prior", "Pendulum-v1", "--candidate", "3", "--total-timesteps", "40")
+    train(*settings, "--learning-starts", "40")
+    notes = [line for line in capsys.readouterr().out.splitlines() if line.startswith("note: ")]
+    assert [note.partition(",")[0] for note in notes] == ["note: --learning-starts 40: the run ends at step 40"]
+
+
 @pytest.mark.parametrize(("total_timesteps", "is_noted"), [(100, True), (105, False)])
 def test_a_warm_up_that_leaves_the_mask_nothing_to_do_is_noted(train, capsys, total_timesteps, is_noted):
     train(
@@ -807,6 +814,16 @@ def test_resume_refuses_a_changed_prior(train, td3_camel, tmp_path):
     run_dir = train("--env-id", "llmwrappers-tests/OneStep-v0", "--prior", str(prior), "--total-timesteps", "200")
     prior.write_text("def policy(obs):\n    return [0.2]\n")
     with pytest.raises(UserError, match="the file of --prior is not the one that the run began with"):
+        td3_camel.main(["--resume", str(run_dir)])
+
+
+def test_resume_says_that_a_prior_is_not_there(train, td3_camel, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text("def policy(obs):\n    return [0.1]\n")
+    run_dir = train("--env-id", "llmwrappers-tests/OneStep-v0", "--prior", "mine.py", "--total-timesteps", "200")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    with pytest.raises(UserError, match=r"--prior mine\.py: no such file, seen from .*elsewhere"):
         td3_camel.main(["--resume", str(run_dir)])
 
 

@@ -181,6 +181,14 @@ class TestPatience:
         ):
             env.step(np.zeros(2, np.float32))
 
+    def test_it_names_the_failure_of_code_that_was_given_up(self, tmp_path):
+        (tmp_path / "critical.py").write_text("def critical(obs):\n    return True, [obs[7]], 0.5\n")
+        env = LLMActionOverride(Echo(steps=100), tmp_path / "critical.py", patience_steps=20)
+        with pytest.warns(UserWarning, match="failed"):
+            played(env, np.zeros(2, np.float32), steps=20)
+        with pytest.raises(NothingCritical, match=r"its code failed too often.*first failure, line 2: IndexError"):
+            env.step(np.zeros(2, np.float32))
+
     def test_it_names_the_file(self, tmp_path):
         self.NOWHERE.save(tmp_path / "table.json")
         env = LLMActionOverride(Echo(steps=100), tmp_path / "table.json", patience_steps=1)

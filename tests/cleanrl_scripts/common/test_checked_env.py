@@ -51,6 +51,14 @@ def test_what_is_no_number_ends_it(values, message):
         env.step(np.zeros(1))
 
 
+def test_an_action_that_is_no_number_is_not_the_environments_fault():
+    env = CheckedEnv(Scripted(reward=float("nan")), "X-v0")
+    env.reset()
+    env.step(np.zeros(1))
+    with pytest.raises(UserError, match=r"X-v0: step 2 of an episode got NaN or Inf in action\[0\] from the agent"):
+        env.step(np.array([np.nan]))
+
+
 @pytest.mark.parametrize("reward", [1, True, np.float32(1), np.array([1.0]), np.array(1)])
 def test_a_reward_of_one_number_is_a_float(reward):
     env = CheckedEnv(Scripted(reward=reward), "X-v0")

@@ -79,6 +79,13 @@ def test_the_environment_may_be_part_of_an_arms_flags(tmp_path):
     assert [by_name(run.flags)["--prior"] for run in runs] == ["A-v0.py", "B-v0.py"]
 
 
+@pytest.mark.parametrize("flags", [[], ["--track"]])
+def test_tracked_runs_are_grouped_by_the_names_of_the_arms(tmp_path, flags):
+    runs = plan(asked(["A-v0"], ["paper", "wide=--prior shipped --radius 0.6"]) | {"flags": flags}, tmp_path)
+    groups = [by_name(run.flags).get("--wandb-arm") for run in runs]
+    assert groups == (["paper", "wide"] if flags else [None, None])
+
+
 METRICS_HEADER = "global_step,metric,value\n"
 PROGRESS = (
     METRICS_HEADER + "100,eval/episodic_return,-3.5\n390,charts/episodic_return,-20.0\n400,losses/x,1.0\n400,charts/SPS,20.4\n"

@@ -85,6 +85,12 @@ def test_acting_and_learning_go_through_the_same_networks(observations):
     assert agent(torch.from_numpy(batch))[1].shape == (4,)
 
 
+def test_an_image_may_be_a_flipped_view():
+    agent, image = new_agent(IMAGES, Discrete(3)), IMAGES.sample()[:, ::-1]
+    assert agent.act(image) == agent.act(image.copy())
+    assert agent.value(image) == agent.value(image.copy())
+
+
 def test_a_convolutional_agent_learns():
     """The probability of good actions rises, and values follow their targets."""
     agent = new_agent(IMAGES, Discrete(6))
