@@ -67,9 +67,10 @@ def run_folder(args: RunArgs, arm: str, env: gym.Env, sha256: dict[str, str]) ->
 
 def _new_folder(path: Path) -> Path:
     """Makes a folder named after the second, or after the next one that no other run has: many may start at once."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     for second in itertools.count(int(time.time())):
         with contextlib.suppress(FileExistsError):
-            (folder := path.with_name(f"{path.name}__{second}")).mkdir(parents=True)
+            (folder := path.with_name(f"{path.name}__{second}")).mkdir()
             return folder
     raise AssertionError
 
