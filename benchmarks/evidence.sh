@@ -158,9 +158,12 @@ for folder in paper-ablations paper; do alone "$folder" "${mujoco[@]}"; done
 # one after 300 000 steps. Then full length: is TD3 CleanRL's TD3?
 compare paper --script td3_camel.py --env-ids "${mujoco[@]}" --total-timesteps 300000 --learning-starts 7500 --no-cuda \
     --expert-models "benchmarks/experts/{env_id}.npz" --arms td3 paper paper-random paper-expert --seeds 1-5
-# What products rounded to bfloat16 cost in return, beside `camel`, whose arms have float32.
+# What products rounded to bfloat16 cost in return, beside the same arms of `camel`, which have float32.
+float32=benchmarks/comparisons/bfloat16/float32.csv
+grep -E '^(env_id|(Hopper|Walker2d)-v4,(td3|paper),)' benchmarks/comparisons/camel/curves.csv |
+    sed -E 's/,(td3|paper),/,\1-float32,/' > "$float32"
 compare bfloat16 --script benchmarks/bfloat16_products.py --env-ids "${mujoco[@]::2}" --total-timesteps 300000 \
-    --learning-starts 7500 --no-cuda --seeds 1-3 --arms "td3=--prior none" "paper=--prior shipped"
+    --learning-starts 7500 --no-cuda --seeds 1-3 --arms "td3=--prior none" "paper=--prior shipped" --from-csv "$float32"
 compare paper-1m --script td3_camel.py --env-ids Hopper-v4 --total-timesteps 1000000 --arms td3 paper --seeds 1-3 --no-cuda
 # ULTRA as published: a table, its rewards as they are, no imitation. PPO alone; actions and rewards; the same at random states; the
 # other arms; no entry disabled.

@@ -103,8 +103,8 @@ class Args(RunArgs, Hyperparameters):  # in --help the first base comes last
     checkpoint_every: int = 10_000
     """steps between checkpoints, each at the end of an episode"""
     matmul: Literal["float32", "bfloat16"] = "float32"
-    """precision of matrix products on a CPU. bfloat16 is faster on processors with matrix units for it; whether it lowers the
-    return is not known"""
+    """precision of matrix products on a CPU. bfloat16 is faster on processors with matrix units for it, but in three seeds the
+    final return was 11 to 51 % lower (docs/camel.md)"""
 
 
 RANGES = {

@@ -38,7 +38,7 @@ def comparisons(tmp_path_factory) -> list[list[str]]:
     environment = {**os.environ, "PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}"}
     subprocess.run(["bash", "benchmarks/evidence.sh"], cwd=folder, env=environment, check=True, capture_output=True)
     calls = [json.loads(line) for line in (folder / "calls.jsonl").read_text().splitlines()]
-    return [call[1:] for call in calls if call[0].endswith("compare.py") and "--from-csv" not in call]
+    return [call[1:] for call in calls if call[0].endswith("compare.py") and "--env-ids" in call]
 
 
 def test_the_evidence_continues_the_committed_comparisons_and_misses_what_the_page_says(comparisons, monkeypatch):
