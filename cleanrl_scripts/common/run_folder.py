@@ -5,7 +5,6 @@ import dataclasses
 import errno
 import importlib.metadata
 import io
-import itertools
 import json
 import os
 import platform
@@ -68,11 +67,14 @@ def run_folder(args: RunArgs, arm: str, env: gym.Env, sha256: dict[str, str]) ->
 def _new_folder(path: Path) -> Path:
     """Makes a folder named after the second, or after the next one that no other run has: many may start at once."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    for second in itertools.count(int(time.time())):
-        with contextlib.suppress(FileExistsError):
-            (folder := path.with_name(f"{path.name}__{second}")).mkdir()
+    second = int(time.time())
+    while True:
+        folder = path.with_name(f"{path.name}__{second}")
+        try:
+            folder.mkdir()
             return folder
-    raise AssertionError
+        except FileExistsError:
+            second += 1
 
 
 def _is_in(folder: Path, file: object) -> bool:

@@ -194,7 +194,7 @@ def main() -> None:
         layout, each = layouts[number]
         rows = []
         try:
-            if state not in programs:  # nor after an error: then the next call begins anew, or raises it again
+            if state not in programs:  # at first, and after an error, which this raises again or leaves behind
                 programs[state] = Program(source)
             elif kind == BEGIN:
                 programs[state].reset()
