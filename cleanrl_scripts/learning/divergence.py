@@ -15,6 +15,6 @@ def refuse_divergence(numbers: Iterable[Tensor | np.ndarray]) -> None:
     """Ends the run if there is NaN or Inf in weights, or in actions; a network with one such weight puts out NaN."""
     if not all(math.isfinite(array.sum()) for array in numbers):
         raise UserError(
-            "the learner diverged: its networks hold NaN or Inf; a smaller --learning-rate helps most often. --resume starts "
-            "from the last checkpoint, which is from before, and goes the same way"
+            "the learner diverged: its networks hold NaN or Inf. A smaller --learning-rate helps most often; --resume would "
+            "diverge again"
         )
