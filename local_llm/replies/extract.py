@@ -208,8 +208,8 @@ def _called(tree: ast.Module) -> str:
     methods = [node for part in classes for node in part.body if isinstance(node, ast.FunctionDef)]
     if any(node.name in ("act", "__call__") for node in methods):
         return "Policy"
-    # policy = PID(), policy = make_policy(2.0): only its run tells whether it can be called.
-    return "policy" if meanings and isinstance(meanings[-1], ast.Call) else ""
+    # policy = PID(), policy = controller.act: only its run tells whether it can be called.
+    return "policy" if meanings and isinstance(meanings[-1], ast.Call | ast.Attribute) else ""
 
 
 def _other_name(tree: ast.Module) -> str:
@@ -258,15 +258,12 @@ def _statements(code: Code, called: str) -> list[_Statement]:
                     uses |= {symbol.get_name()} if symbol.is_referenced() else set()
                     binds |= {symbol.get_name()} if symbol.is_assigned() or symbol.is_imported() else set()
         docstring = not result and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        constant = isinstance(node, ast.Assign | ast.AnnAssign) and not any(
-            isinstance(part, ast.Call) for part in ast.walk(node)
-        )
-        spare = (
-            docstring or isinstance(node, _Import) or ((constant or isinstance(node, ast.FunctionDef)) and called not in uses)
-        )
+        calls = any(isinstance(part, ast.Call) for part in ast.walk(node))
+        defines = isinstance(node, ast.FunctionDef) or (isinstance(node, ast.Assign | ast.AnnAssign) and not calls)
+        spare = docstring or isinstance(node, _Import) or (defines and called not in uses)
         is_it = isinstance(node, ast.ClassDef) and node.name == called
         if not isinstance(node, ast.FunctionDef) and not is_it and called in uses:
-            binds = set()  # an example of its use
+            binds = {called} if _sets_attribute(node, called) else set()  # an example of its use
         elif not isinstance(node, _Definition):
             binds |= set(re.findall(r"^[ \t]*(\w+)[.\[]", text, re.M)) - imported  # W[0, 1] = 2.0 and W.fill(2.0) change W
             binds |= _changed(node, reach, called, source)
@@ -274,6 +271,16 @@ def _statements(code: Code, called: str) -> list[_Statement]:
             reach[node.name] = uses.union(*(reach.get(name, ()) for name in uses))
         result.append(_Statement(text, binds, uses, spare))
     return result
+
+
+def _sets_attribute(node: ast.stmt, called: str) -> bool:
+    """Whether a statement sets an attribute of the policy: policy.t = 0, Policy.GAIN = 2.0, setattr(policy, "t", 0)."""
+    match node:
+        case ast.Assign(targets=[target, *_]) | ast.AnnAssign(target=target) | ast.AugAssign(target=target):
+            return isinstance(target, ast.Attribute | ast.Subscript) and _names(target) == {called}
+        case ast.Expr(value=ast.Call(func=ast.Name(id="setattr"), args=[ast.Name(id=name), *_])):
+            return name == called
+    return False
 
 
 def _changed(node: ast.stmt, reach: dict[str, set[str]], called: str, source: str) -> set[str]:
@@ -296,8 +303,11 @@ def _changed(node: ast.stmt, reach: dict[str, set[str]], called: str, source: st
 
 def _arguments(call: ast.Call) -> set[str]:
     """The names in the arguments of a call."""
-    values = [*call.args, *(keyword.value for keyword in call.keywords)]
-    return {part.id for value in values for part in ast.walk(value) if isinstance(part, ast.Name)}
+    return set().union(*map(_names, [*call.args, *(keyword.value for keyword in call.keywords)]))
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
 
 
 def _assembled(codes: list[Code], chosen: int) -> str:

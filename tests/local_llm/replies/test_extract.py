@@ -763,12 +763,30 @@ def test_a_comment_of_any_text_is_kept_byte_for_byte(text):
         "class PID:\n    def __call__(self, obs):\n        return [-obs[0]]\n\n\npolicy = PID()\n",
         "def make(k):\n    def act(obs):\n        return [k * obs[0]]\n    return act\n\n\npolicy = make(-1.0)\n",
         "import functools\n\n\ndef scaled(k, obs):\n    return [k * obs[0]]\n\n\npolicy = functools.partial(scaled, -1.0)\n",
+        "class PD:\n    def act(self, obs):\n        return [-obs[0]]\n\n\ncontroller = PD()\npolicy = controller.act\n",
     ],
-    ids=["an object", "a closure", "a partial"],
+    ids=["an object", "a closure", "a partial", "a method"],
 )
 def test_a_policy_that_a_call_makes(bound):
     source = extract_policy(f"```python\n{bound}```")
     assert Program(source)([2.0]) == [-2.0]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def policy(obs):\n    return [policy.gain * obs[0]]\n\n\npolicy.gain = -1.0\n",
+        "def policy(obs):\n    return [policy.gain * obs[0]]\n\n\nGAIN = -1.0\npolicy.gain: float = GAIN\n",
+        'def policy(obs):\n    return [policy.gains["k"] * obs[0]]\n\n\npolicy.gains = {}\npolicy.gains["k"] = -1.0\n',
+        'def policy(obs):\n    return [policy.gain * obs[0]]\n\n\nsetattr(policy, "gain", -1.0)\n',
+        "class Policy:\n    GAIN = 1.0\n\n    def act(self, obs):\n        return [self.GAIN * obs[0]]\n\n\nPolicy.GAIN *= -1.0\n",
+    ],
+)
+@pytest.mark.parametrize("example", ["", "print(policy([0.0]))\nresult = Policy().act([0.0])\n"], ids=["alone", "with examples"])
+def test_an_attribute_of_the_policy_is_set_as_the_reply_does(code, example):
+    assert Program(extract_policy(f"```python\n{code}{example}```"))([2.0]) == [-2.0]
+    if not example:
+        assert extract_policy(f"```python\n{code}```") == code
 
 
 def test_a_reset_that_nothing_names_is_kept_beside_an_example():
