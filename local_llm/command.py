@@ -325,7 +325,7 @@ def command_line(program: str, argv: list[str]) -> str:
 def circumstances(backend: Backend, sampling: Sampling, command: str) -> dict[str, Any]:
     """Returns what one needs to know of a run to trust and to repeat it: model, sampling, command, date, versions.
 
-    Of replies that were replayed: whence, when, and of how and when they were made what is known; null is not known.
+    Of replies that were replayed: whence and when (see ``Recorded.made``).
     """
     versions = {"python": platform.python_version()}
     for package in ("llmwrappers", "gymnasium", "numpy", "mujoco", "torch", "transformers"):
@@ -333,12 +333,10 @@ def circumstances(backend: Backend, sampling: Sampling, command: str) -> dict[st
             versions[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue
-    today: str = datetime.date.today().isoformat()
     asked: Any = backend
     while not isinstance(asked, Recorded) and hasattr(asked, "backend"):
         asked = asked.backend
-    replays = isinstance(asked, Recorded) and asked.mode == "replay"
-    made = {"replayed_from": asked.name, "replayed": today, **asked.made()} if replays else {"date": today}
+    made = asked.made() if isinstance(asked, Recorded) else {"date": datetime.date.today().isoformat()}
     return {
         "model": backend.model,
         "revision": backend.revision,

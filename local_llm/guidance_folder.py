@@ -72,10 +72,10 @@ def find_critical_states(
         "trajectories": _description(trajectories),
         **dict.fromkeys(("table", "code", "accepted", "refused", "changed")),
         "exchanges": finder.exchanges,
-        **circumstances(backend, sampling, command),
+        "command": command,
     }
     if settings.ask == "code":
-        _keep_code(facts, folder, *finder.write_function(env))
+        _keep_code(facts, finder, *finder.write_function(env))
         print(f"\n{finder.metered.ledger}")
         return None
     table = _make_table(finder, finder.states(), [], env, facts)
@@ -131,23 +131,29 @@ def _make_table(finder: Finder, cases: list[Case], old: list[Entry], env: gym.En
         "refused": [note for sieve in finder.sieves for note in sieve.refused],
         "changed": [note for sieve in finder.sieves for note in sieve.changed],
     }
-    write_json(folder / "provenance.json", facts)
+    _save(facts, finder)
     try:
         if shown.observations.ndim != 2:
             raise PolicyRejected(None, "not asked for: the observations are not vectors")
-        _keep_code(facts, folder, *finder.write_code(cases, env, old))
+        _keep_code(facts, finder, *finder.write_code(cases, env, old))
     except (ExtractionError, PolicyRejected) as error:
         facts["code"] = {"refused": str(error)}
         print(f"code: none, the table stands without it: {for_the_user(error)}", flush=True)
-        write_json(folder / "provenance.json", facts)
+        _save(facts, finder)
     return table
 
 
-def _keep_code(facts: dict[str, Any], folder: Path, source: str, hit_rate: float) -> None:
-    save_text(folder / "critical.py", source)
-    facts["code"] = {"critical_sha256": sha256(folder / "critical.py"), "hit_rate": hit_rate}
+def _save(facts: dict[str, Any], finder: Finder) -> None:
+    made = circumstances(finder.backend, finder.sampling, facts["command"])
+    write_json(finder.folder / "provenance.json", {**facts, **made})
+
+
+def _keep_code(facts: dict[str, Any], finder: Finder, source: str, hit_rate: float) -> None:
+    code = finder.folder / "critical.py"
+    save_text(code, source)
+    facts["code"] = {"critical_sha256": sha256(code), "hit_rate": hit_rate}
     print(f"code: checked and probed, {hit_rate:.1%} of the held-out steps are critical", flush=True)
-    write_json(folder / "provenance.json", facts)
+    _save(facts, finder)
 
 
 def _of_first_round(path: Path) -> Path:

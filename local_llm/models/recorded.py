@@ -1,5 +1,6 @@
 """Recorded: writes every reply to its own file, and reads it instead of asking again."""
 
+import datetime
 import difflib
 import hashlib
 import json
@@ -20,7 +21,8 @@ from local_llm.models.reply import Backend, Message, ModelError, Reply, Sampling
 Request = dict[str, Any]
 """Identifies a reply by model, revision, messages, sampling, schema and index; without URL and key.
 
-``weights`` are a part of it if a server reports something about the weights that it serves under the model's name.
+``weights`` are a part of it if a server reports something about the weights that it serves under the model's name, or if the
+model is a folder or a file.
 """
 PACKAGES = Path(__file__).resolve().parents[2]
 REQUEST = {"model", "revision", "messages", "sampling", "schema", "index"}
@@ -74,6 +76,7 @@ class Recorded:
             raise ValueError(f"mode {mode!r} asks a model, so backend must not be None")
         self.backend, self.folder, self.mode = backend, Path(folder), "replay" if backend is None else mode
         self._replies: dict[str, tuple[Request, Reply]] = {}
+        self._given: list[tuple[Request, Reply]] = []
         self._skipped: list[str] = []
         if self.mode in ("record", "auto"):
             _require_writable(self.folder)
@@ -95,21 +98,22 @@ class Recorded:
         common |= self._asked_model()
         requests = [{**common, "index": index} for index in range(first, first + n)]
         if self.backend is None or self.mode == "replay":
-            yield from self._replay(common, first, first + n)
+            for request, reply in self._replay(common, first, first + n):
+                yield self._give(request, reply)
             return
         while requests:
             if recorded := self._recorded(requests[0]):
-                yield recorded
-                del requests[0]
+                yield self._give(requests.pop(0), recorded)
                 continue
             # Asks for consecutive missing replies together.
             count = next((i for i, request in enumerate(requests) if self._recorded(request)), len(requests))
             missing, requests = requests[:count], requests[count:]
             replies = self.backend.ask(messages, count, sampling, schema, missing[0]["index"])
             for request, reply in zip(missing, replies, strict=True):
+                dated = replace(reply, date=datetime.date.today().isoformat())
                 if self.mode != "off":
-                    self._record(request, reply)
-                yield reply
+                    self._record(request, dated)
+                yield self._give(request, dated)
 
     @property
     def name(self) -> str:
@@ -118,11 +122,19 @@ class Recorded:
         return str(path.relative_to(PACKAGES)) if path.is_relative_to(PACKAGES / "llmwrappers") else str(self.folder)
 
     def made(self) -> dict[str, Any]:
-        """Returns the sampling and the date of the recorded replies, as far as they are known."""
-        samplings = {json.dumps(request["sampling"], sort_keys=True) for request, _ in self._replies.values()}
-        facts = self.folder / "provenance.json"
-        date = json.loads(facts.read_text("utf-8")).get("date") if facts.is_file() else None
-        return {"sampling": json.loads(samplings.pop()) if len(samplings) == 1 else None, "date": date}
+        """Returns how and when the replies given so far were made, for a provenance: null is not known.
+
+        ``date`` is a list if the model wrote them on several days; ``left_out`` are the settings that a server refused.
+        """
+        samplings = {json.dumps(request["sampling"], sort_keys=True) for request, _ in self._given}
+        made: dict[str, Any] = {"sampling": json.loads(samplings.pop()) if len(samplings) == 1 else None}
+        if left_out := {name for _, reply in self._given for name in reply.left_out}:
+            made["left_out"] = sorted(left_out)
+        dates = sorted({reply.date or "" for _, reply in self._given})
+        made["date"] = None if "" in dates else dates[0] if len(dates) == 1 else dates
+        if any(reply.replayed for _, reply in self._given):
+            made |= {"replayed_from": self.name, "replayed": datetime.date.today().isoformat()}
+        return made
 
     def count_tokens(self, text: str) -> int | None:
         """Returns how many tokens a text has, and records the count as it records replies; None if it is unknown.
@@ -149,6 +161,10 @@ class Recorded:
         """Returns the texts of all replies that can be read back."""
         return {reply.text for _, reply in self._replies.values()}
 
+    def _give(self, request: Request, reply: Reply) -> Reply:
+        self._given.append((request, reply))
+        return reply
+
     def _asked_model(self) -> dict[str, Any]:
         weights = {"weights": self.weights} if self.weights else {}
         return {"model": self.model, "revision": self.revision, **weights}
@@ -162,7 +178,7 @@ class Recorded:
     def _record(self, request: Request, reply: Reply) -> None:
         loaded = {name: sys.modules.get(name) for name in ("torch", "transformers", "huggingface_hub")}
         versions = {name: str(module.__version__) for name, module in loaded.items() if module}
-        answer = {name: value for name, value in asdict(reply).items() if name != "replayed"}
+        answer = {name: value for name, value in asdict(reply).items() if name != "replayed" and value != ()}
         path = self.folder / f"reply-{_key(request)[:16]}.json"
         try:
             write_json(
@@ -174,7 +190,7 @@ class Recorded:
         if self.mode == "auto":
             self._replies[_key(request)] = request, replace(reply, replayed=True)
 
-    def _replay(self, asked: Request, start: int, stop: int) -> list[Reply]:
+    def _replay(self, asked: Request, start: int, stop: int) -> list[tuple[Request, Reply]]:
         """Returns the recorded replies that fit; raises if there are too few."""
         names = ("model", "revision") if self.backend else ()
         recorded = [pair for pair in self._replies.values() if all(pair[0][name] == asked[name] for name in names)]
@@ -187,7 +203,7 @@ class Recorded:
             return pair[0]["sampling"] != asked["sampling"], series, pair[0]["index"]
 
         if len(fitting) >= stop:
-            return [reply for _, reply in sorted(fitting, key=rank)[start:stop]]
+            return sorted(fitting, key=rank)[start:stop]
         where = f"{self.folder} by {self.model}" if self.backend else str(self.folder)
         if fitting:
             why = f"{len(fitting)} replies to this prompt are recorded in {where}, {stop} were asked for.\nAsk for fewer"
@@ -253,6 +269,7 @@ def _require_writable(folder: Path) -> None:
 def _read_recording(path: Path) -> tuple[Request, Reply]:
     content = json.loads(path.read_text("utf-8"))
     request, reply = content["request"], Reply(**content["reply"], replayed=True)
+    reply = replace(reply, left_out=tuple(reply.left_out))
     texts = [text for message in request["messages"] for text in (message["role"], message["content"])]
     counts = (reply.prompt_tokens, reply.reply_tokens)
     if not (
@@ -284,13 +301,16 @@ def _read_shipped(folder: Path) -> Iterator[tuple[Request, Reply]]:
 
     facts = json.loads((folder / "provenance.json").read_text("utf-8"))
     common = {"model": str(facts["model"]), "revision": None, "sampling": None}
+    date = facts.get("date")
+    if not isinstance(date, str | None):
+        raise ValueError(f"date is {date!r}")
     asked: list[tuple[str, Any]] = []
     for exchange in facts.get("exchanges", ()):
         prompt = {"role": "user", "content": read(exchange["prompt"], exchange["prompt_sha256"])}
         if (finish_reason := exchange["finish_reason"]) not in ("stop", "length"):
             raise ValueError(f"finish_reason is {finish_reason!r}")
         text = read(exchange["reply"], exchange["reply_sha256"])
-        reply = Reply(text, finish_reason, None, None, 0.0, replayed=True)
+        reply = Reply(text, finish_reason, None, None, 0.0, replayed=True, date=date)
         question = (exchange["prompt_sha256"], exchange["schema"])
         yield {**common, "messages": [prompt], "schema": exchange["schema"], "index": asked.count(question)}, reply
         asked.append(question)
@@ -300,7 +320,7 @@ def _read_shipped(folder: Path) -> Iterator[tuple[Request, Reply]]:
         prompt = {"role": "user", "content": read("prompt.txt", facts["prompt_sha256"])}
         text = read(f"reply-{number}.md", hashes["reply_sha256"])
         request = {**common, "messages": [prompt], "schema": None, "index": int(number) - 1}
-        yield request, Reply(text, "stop", None, None, 0.0, replayed=True)
+        yield request, Reply(text, "stop", None, None, 0.0, replayed=True, date=date)
 
 
 def _nearest(asked: list[Message], recorded: list[list[Message]]) -> str:

@@ -64,6 +64,8 @@ class Reply:
     reply_tokens: int | None
     seconds: float  # its share of the time that the model took
     replayed: bool = False  # read from a recording
+    date: str | None = None  # when the model wrote it; None: it was recorded before dates were
+    left_out: tuple[str, ...] = ()  # settings that the server refused: it used its own
 
 
 class Backend(Protocol):

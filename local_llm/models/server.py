@@ -37,8 +37,9 @@ class Server:
 
     It does not rely on a server's promises. It asks again for replies that are missing, or empty beside others. If a refusal
     asks for ``max_completion_tokens`` in place of ``max_tokens``, or for a shorter answer, it sends that. If a refusal names
-    ``seed``, ``top_p`` or ``temperature``, that is left out, with a warning. If the server still refuses, it asks for one reply
-    at a time; then without the switch for thinking; then with the schema in an older form; and last without the schema.
+    ``seed``, ``top_p``, ``temperature`` or ``chat_template_kwargs`` (the switch for thinking), that is left out from then on,
+    with a warning; if it names ``response_format``, the schema is sent in an older form, and then left out. If no field is
+    named, it asks for one reply at a time; then leaves out the switch for thinking; and then does the same with the schema.
 
     If a server reports the size of its context (llama.cpp, vLLM), a prompt that is too long is not sent. Other servers refuse
     such a prompt or cut it silently; a warning follows if a server counts far fewer tokens than were sent.
@@ -78,6 +79,8 @@ class Server:
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self.model = model or self._only_model()
         self._counts = True  # until the server turns out not to
+        self.left_out: set[str] = set()  # settings that the server refused by name
+        self._limit = "max_tokens"
 
     def ask(
         self, messages: list[Message], n: int, sampling: Sampling, schema: dict | None = None, first: int = 0
@@ -97,37 +100,40 @@ class Server:
             room = answer_room(most, tokens + (SPARE if counted else 0), context, self.model, about)
             most = room if counted else most
         common: dict[str, Any] = {"model": self.model, "messages": messages}
-        common["chat_template_kwargs"] = {"enable_thinking": sampling.thinking > 0}
+        if "chat_template_kwargs" not in self.left_out:
+            common["chat_template_kwargs"] = {"enable_thinking": sampling.thinking > 0}
         schema = without_bounds(schema)
         if schema is not None:
             common["response_format"] = {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}
-        limit, done, at_once, last = "max_tokens", 0, n, None
-        left_out = {"top_p"} if sampling.top_p == 1 else set()
+        done, at_once, last = 0, n, None
         while done < n:
             count, start = min(at_once, n - done), time.perf_counter()
             _say(f"waiting for {count} of {n} replies of {self.model} at {self.base_url}")
             several = {"n": count} if count > 1 else {}
             drawn = {"seed": sampling.seed_for(first + done), "top_p": sampling.top_p, "temperature": sampling.temperature}
-            drawn = {name: value for name, value in drawn.items() if name not in left_out}
+            unsent = self.left_out | ({"top_p"} if sampling.top_p == 1 else set())
+            drawn = {name: value for name, value in drawn.items() if name not in unsent}
             try:
-                completion = self._complete({**common, limit: most, **several, **drawn})
+                completion = self._complete({**common, self._limit: most, **several, **drawn})
             except _RefusedError as error:
                 if not error.is_about_the_request:
                     raise
                 told = TOO_LONG.search(error.said)
                 room = answer_room(most, int(told[2]), int(told[1]), self.model) if told else most
                 room = min([room, *map(int, MOST_TOKENS.findall(error.said))])
-                named = next((name for name in drawn if re.search(rf"\b{name}\b", error.said)), None)
-                if limit == "max_tokens" and "max_completion_tokens" in error.said:
-                    limit = "max_completion_tokens"
+                optional = [*drawn, *(name for name in EXTRAS if name in common)]  # the most dispensable first
+                named = next((name for name in optional if re.search(rf"\b{name}\b", error.said)), None)
+                if self._limit == "max_tokens" and "max_completion_tokens" in error.said:
+                    self._limit = "max_completion_tokens"
                 elif room < most:
                     most = room
-                elif named:  # the most dispensable first
-                    left_out.add(named)
+                elif named and named != "response_format":
+                    self.left_out.add(named)
+                    common.pop(named, None)
                     _warn_of_a_refused_field(named, self.base_url)
-                elif at_once > 1:
+                elif at_once > 1 and not named:
                     at_once = 1
-                elif (extra := next((name for name in EXTRAS if name in common), None)) is None:
+                elif (extra := named or next((name for name in EXTRAS if name in common), None)) is None:
                     raise
                 elif common[extra].get("type") == "json_schema":
                     common[extra] = {"type": "json_object", "schema": schema}
@@ -145,7 +151,7 @@ class Server:
                 prompt, reply = (_share(usage, name, i, len(texts)) for name in ("prompt_tokens", "completion_tokens"))
                 if "timings" in completion and len(texts) > 1:
                     reply = None  # llama.cpp counts the tokens of one reply alone
-                yield Reply(text, finish_reason, prompt, reply, seconds / len(texts))
+                yield Reply(text, finish_reason, prompt, reply, seconds / len(texts), left_out=tuple(sorted(self.left_out)))
             done += len(texts)
 
     def count_tokens(self, text: str) -> int | None:

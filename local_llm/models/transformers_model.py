@@ -1,6 +1,7 @@
 """TransformersModel: runs an open-weight model on this machine with transformers."""
 
 import gc
+import hashlib
 import importlib.util
 import math
 import os
@@ -21,7 +22,7 @@ Quantization = Literal["4bit", "8bit"]
 # the CPU have plain attention: the kernels of others fall back to slow ones there.
 GPU_MODELS: list[tuple[int, str, Quantization | None]] = [
     (80, "Qwen/Qwen3.8-27B", None),
-    (24, "Qwen/Qwen3.8-27B", "4bit"),
+    (23, "Qwen/Qwen3.8-27B", "4bit"),  # a card of 24 GB that corrects errors reports 23.7
     (8, "Qwen/Qwen3.5-9B", "4bit"),
 ]
 CPU_MODELS: list[tuple[int, str, Quantization | None]] = [
@@ -85,7 +86,7 @@ class TransformersModel:
         weights = {**source, "device_map": device_map, "dtype": "auto"}
         if quantization:
             if importlib.util.find_spec("bitsandbytes") is None:
-                raise ModelError(f"quantization {quantization} needs bitsandbytes: pip install bitsandbytes")
+                raise ModelError(f'quantization {quantization} needs bitsandbytes: pip install -e ".[llm,quantize]"')
             weights["quantization_config"] = transformers.BitsAndBytesConfig(
                 **{f"load_in_{quantization}": True}, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=torch.bfloat16
             )
@@ -97,6 +98,7 @@ class TransformersModel:
             self._model: Any = auto.from_pretrained(place, **weights)
         except Exception as error:  # a broken folder, a missing package or the network may raise anything
             raise ModelError(_cannot_load(model, error)) from error
+        self.weights = _weights_at(Path(model))
         self._text_config = self._model.config.get_text_config()
         ends = self._model.generation_config.eos_token_id
         ends = {*(ends if isinstance(ends, list) else [ends]), self._tokenizer.eos_token_id}
@@ -139,7 +141,7 @@ class TransformersModel:
         self, messages: list[Message], rows: int, sampling: Sampling, schema: dict | None, index: int
     ) -> Iterator[Reply]:
         """Yields the replies of one batch, each when it ends: short ones first."""
-        thinking = sampling.thinking if schema is None else 0
+        thinking = sampling.thinking if schema is None else 0  # also where llguidance, which enforces the schema, is missing
         inputs = self._encode(messages, thinking > 0)
         prompt_tokens = inputs["input_ids"].shape[1]
         context = getattr(self._text_config, "max_position_embeddings", math.inf)
@@ -236,6 +238,16 @@ class TransformersModel:
             return scores.masked_fill(_libraries()[0].from_numpy(~allowed).to(scores.device), -math.inf)
 
         return [process]
+
+
+def _weights_at(path: Path) -> dict[str, str] | None:
+    """Returns a hash of the sizes and times of a model's files, for recordings: a path may hold other weights tomorrow.
+
+    None for a model of the Hub: its name, with the revision, says what it is.
+    """
+    files = sorted(path.iterdir()) if path.is_dir() else [path] if path.is_file() else []
+    stats = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files if file.is_file()]
+    return {"files_sha256": hashlib.sha256(repr(stats).encode()).hexdigest()} if stats else None
 
 
 def default_model() -> tuple[str, Quantization | None]:

@@ -1,9 +1,10 @@
 """Recordings: what is asked, what is written, what is read back, and what a broken or foreign folder does."""
 
+import datetime
 import hashlib
 import json
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -56,6 +57,26 @@ class TestAuto:
         assert [reply.replayed for reply in first] == [True] * 3 + [False] * 2
         assert all(reply.replayed for reply in again)
         assert replace(again[4], replayed=False) == first[4]
+
+    def test_the_dates_and_what_a_server_refused_are_those_of_the_replies(self, folder):
+        today, early = datetime.date.today().isoformat(), "2026-01-02"
+        (path, *_) = sorted(folder.glob("reply-*.json"))
+        content = json.loads(path.read_text())
+        assert content["reply"]["date"] == today
+        content["reply"] |= {"date": early, "left_out": ["seed"]}
+        path.write_text(json.dumps(content))
+        recorded = Recorded(Echo(), folder)
+        list(recorded.ask(user("another"), 1, SAMPLING))
+        sampling = asdict(SAMPLING)
+        assert recorded.made() == {"sampling": sampling, "date": today}
+        list(recorded.ask(user("hello"), 3, SAMPLING))
+        whence = {"replayed_from": str(folder), "replayed": today}
+        assert recorded.made() == {"sampling": sampling, "left_out": ["seed"], "date": [early, today], **whence}
+        del content["reply"]["date"]  # as recordings were before
+        path.write_text(json.dumps(content))
+        older = Recorded(None, folder)
+        list(older.ask(user("hello"), 3, SAMPLING))
+        assert older.made() == {"sampling": sampling, "left_out": ["seed"], "date": None, **whence}
 
     def test_holes_are_filled_in_order(self, folder):
         list(Recorded(Echo(), folder).ask(user("hello"), 1, SAMPLING, first=5))
@@ -178,6 +199,7 @@ class TestFile:
             "prompt_tokens": 7,
             "reply_tokens": 0,
             "seconds": 0.5,
+            "date": datetime.date.today().isoformat(),
         }
         assert "python" in content["versions"]
 

@@ -244,16 +244,21 @@ class TestRequest:
             ([b"Unrecognized request argument supplied: seed"], {"seed"}),
             ([b"`temperature` and `top_p` cannot both be specified"], {"top_p"}),
             ([b"top_p is deprecated", b"Only the default temperature (1) is supported"], {"top_p", "temperature"}),
+            ([b"Unrecognized request argument supplied: chat_template_kwargs"], {"chat_template_kwargs"}),
         ],
-        ids=["seed", "top_p", "both"],
+        ids=["seed", "top_p", "both", "thinking"],
     )
-    def test_a_field_of_sampling_that_a_server_refuses_by_name_is_left_out(self, server, refusals, left_out):
+    def test_a_field_that_a_server_refuses_by_name_is_left_out_from_then_on(self, server, refusals, left_out):
         server.script = [*((400, refusal) for refusal in refusals), generous]
-        with pytest.warns(UserWarning, match="refuses '(seed|top_p|temperature)': it is left out"):
-            assert len(ask(server, 2)) == 2
-        first, *_, last = posts(server)
-        assert first.keys() - last.keys() == left_out
-        assert last["n"] == 2
+        asked = Server(server.url, "tiny")
+        with pytest.warns(UserWarning, match="refuses '(seed|top_p|temperature|chat_template_kwargs)': it is left out"):
+            assert len(list(asked.ask(MESSAGES, 2, Sampling()))) == 2
+        assert len(list(asked.ask(MESSAGES, 2, Sampling()))) == 2
+        first, *others = posts(server)
+        assert len(others) == len(refusals) + 1
+        assert first.keys() - others[-1].keys() == asked.left_out == left_out
+        assert others[-2] == others[-1]
+        assert others[-1]["n"] == 2
 
     def test_a_top_p_of_1_says_nothing_and_is_not_sent(self, server):
         ask(server, sampling=Sampling(top_p=1.0))
@@ -265,12 +270,11 @@ class TestRequest:
         assert [(body["max_tokens"], body["n"]) for body in posts(server)] == [(8192, 2), (4096, 2)]
 
     def test_an_older_form_of_the_schema_where_a_server_does_not_know_the_newer(self, server):
-        server.script = [(500, NO_JSON_SCHEMA)] * 2 + [generous]
+        server.script = [(500, NO_JSON_SCHEMA), generous]
         schema = {"type": "object"}
-        assert len(ask(server, schema=schema)) == 1
-        *_, body = posts(server)
-        assert len(posts(server)) == 3
-        assert body["response_format"] == {"type": "json_object", "schema": schema}
+        assert len(ask(server, 2, schema=schema)) == 2
+        first, second = posts(server)
+        assert second == {**first, "response_format": {"type": "json_object", "schema": schema}}
 
     def test_a_shorter_answer_where_a_server_has_no_room_for_a_longer_one(self, server):
         server.script = [(400, TOO_LONG.replace(b"9600", b"1075").replace(b"17792", b"9267")), generous]
