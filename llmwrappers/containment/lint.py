@@ -1,6 +1,7 @@
 """lint: finds in a program's text what stops it from being a policy, and which modules it imports."""
 
 import ast
+import importlib
 import importlib.util
 import re
 import warnings
@@ -81,8 +82,10 @@ def lint(source: str) -> Imports:
         for module, bound in _imports(statement):
             there = module.split(".")[0] in MODULES and importlib.util.find_spec(module.split(".")[0]) is not None
             (loaded if there else absent).setdefault(module, []).append((statement, bound))
-        if isinstance(statement, ast.ImportFrom) and statement.module == "scipy" and "scipy" in loaded:
-            loaded |= {f"scipy.{alias.name}": [] for alias in statement.names}  # which may be a module
+        if isinstance(statement, ast.ImportFrom) and (root := statement.module) in loaded and root in ("numpy", "scipy"):
+            names = [name.name for name in statement.names]  # which may be modules
+            names = importlib.import_module(root).__all__ if names == ["*"] else names
+            loaded |= {f"{root}.{name}": [] for name in names if importlib.util.find_spec(f"{root}.{name}")}
     # NumPy and SciPy load these parts at first use, when the lock already forbids it.
     roots = [root for root in ("numpy", "scipy", "scipy.sparse", "scipy.cluster") if root.split(".")[0] in loaded]
     words = {*re.findall(r"\w+", source)}
@@ -94,7 +97,10 @@ def lint(source: str) -> Imports:
         for statement, bound in places:
             if bound in used and statement not in optional:
                 known = ", ".join(name for name in MODULES if name != "__future__")
-                raise PolicyRejected(statement.lineno, f"import of {module}, which a policy cannot use; it may import {known}")
+                why = f"which a policy cannot use; it may import {known}"
+                if (root := module.split(".")[0]) in MODULES:
+                    why = f"which is not installed: pip install {root}"
+                raise PolicyRejected(statement.lineno, f"import of {module}, {why}")
     failing = [module for module, places in absent.items() if any(statement in optional for statement, _ in places)]
     return Imports([*loaded], [module for module in absent if module not in failing], failing)
 
@@ -104,7 +110,8 @@ def syntax_tree(source: str) -> ast.Module:
     if not isinstance(source, str):
         raise TypeError(f"source must be a str of Python code, got {source!r} of type {type(source).__name__}")
     if len(source) > MAX_CHARACTERS:
-        raise PolicyRejected(None, f"{len(source)} characters of code; at most {MAX_CHARACTERS} are read")
+        way_out = "'trusted:FILE.py' plays code of your own of any length"
+        raise PolicyRejected(None, f"{len(source)} characters of code; a locked process takes {MAX_CHARACTERS}. {way_out}")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # warnings of "\\d" in a docstring

@@ -55,6 +55,7 @@ class LockedProcess:
 
     Raises:
         PolicyRejected: the lock does not hold
+        PolicyFault: the process does not start
     """
 
     def __init__(self, source: str, imports: Imports):
@@ -64,8 +65,9 @@ class LockedProcess:
         kept = ("LD_LIBRARY_PATH", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "NPY_DISABLE_CPU_FEATURES")
         environment = {name: os.environ[name] for name in kept if name in os.environ}
         environment |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+        environment["PYTHONHASHSEED"] = "0"  # the order of a set of strings must repeat, too; -I would ignore this
         self.process = _start(
-            [sys.executable, "-I", "-S", str(WORKER)],
+            [sys.executable, "-s", "-P", "-S", str(WORKER)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, bufsize=0,
             start_new_session=True,  # Ctrl-C reaches the owner alone
         )  # fmt: skip
@@ -82,10 +84,9 @@ class LockedProcess:
         path = [str(Path(entry).absolute()) for entry in sys.path]
         # Only the owner sends marshal; it reads the worker's answers as numbers and text alone.
         message = marshal.dumps((path, *imports, source))
-        try:
-            self.exchange(SIZE.pack(len(message)) + message, 0, SECONDS_TO_START)
-        except PolicyFault:
-            raise PolicyRejected(None, NO_LOCK) from None
+        (holds,) = self.exchange(SIZE.pack(len(message)) + message, 1, SECONDS_TO_START)
+        if not np.all(holds):
+            raise PolicyRejected(None, NO_LOCK)
 
     def number_of(self, layout: Layout) -> int:
         """Returns the worker's number of a layout; sends a new layout to the worker first."""
@@ -207,11 +208,22 @@ _PROCESSES: weakref.WeakValueDictionary[str, LockedProcess] = weakref.WeakValueD
 
 
 def process_of(source: str, imports: Imports) -> LockedProcess:
-    """Returns the one locked process of a source; starts it if necessary."""
+    """Returns the one locked process of a source; starts it if necessary.
+
+    Raises:
+        PolicyRejected: the lock does not hold, or the first process of this source does not start
+        PolicyFault: a later one does not start, as on a machine that is overloaded for a while
+    """
     process = _PROCESSES.get(source)
-    if process is None or not process.is_alive:
-        process = _PROCESSES[source] = LockedProcess(source, imports)
-    return process
+    if process is not None and process.is_alive:
+        return process
+    try:
+        new = _PROCESSES[source] = LockedProcess(source, imports)
+    except PolicyFault as fault:
+        if process is not None:
+            raise
+        raise PolicyRejected(None, f"its locked process does not start ({fault}): can {sys.executable} import NumPy?") from None
+    return new
 
 
 _STARTER = ThreadPoolExecutor(1)

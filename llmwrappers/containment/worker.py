@@ -3,7 +3,7 @@
 Frames go over stdin and stdout, little-endian, never as pickle; each is answered before the next is sent::
 
     in   uint64 bytes; marshal of (sys.path, modules to load, that are absent, and whose import must fail, source)
-    out  an answer without rows when the lock holds; without a lock the process ends
+    out  one row: whether the lock holds; if not, the process ends
     in   uint32 kind, state, layout, count; then by kind
          ASK, BEGIN   count observations, each in this layout; BEGIN begins an episode first
          LAYOUT       count bytes: marshal of a layout (see layouts), which gets the next number
@@ -141,9 +141,10 @@ def main() -> None:
     def send(rows: bytes) -> None:
         write_all(SIZE.pack(len(rows)) + rows)
 
-    if not lock_down():
+    holds = lock_down()
+    send(answered(holds))
+    if not holds:
         return
-    send(b"")
     layouts: list[tuple[Any, int]] = []
     programs: dict[int, Program] = {}
     inbox, head = bytearray(1 << 12), HEADER.size

@@ -13,7 +13,7 @@ import numpy as np
 from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
 
-from llmwrappers.containment.errors import PolicyFault
+from llmwrappers.containment.errors import PolicyFault, PolicyRejected
 from llmwrappers.containment.program import PAIR, Program, acting, begins_an_episode, describe, is_pair, makes_objects
 
 PriorPolicy = Callable[[Any], Any]
@@ -100,7 +100,13 @@ def begin_episode(policy: PriorPolicy) -> None:
 
 
 def fault_text(error: Exception, policy: PriorPolicy) -> str:
-    """Says what a policy did wrong, and in which line of its file."""
+    """Says what a policy did wrong, and in which line of its file.
+
+    Raises:
+        PolicyRejected: the policy has no locked process to play in; it is not to blame, and would be missing all the time
+    """
+    if isinstance(error, PolicyRejected) and not isinstance(policy, Program):
+        raise error
     if isinstance(error, PolicyFault):  # its message is complete
         return str(error)
     return describe(error, policy.filename) if isinstance(policy, Program) else f"{type(error).__name__}: {error}"

@@ -1,5 +1,7 @@
 """lint: what it refuses, in words that help whoever wrote the program, and what it lets pass."""
 
+import importlib.util
+
 import numpy as np
 import pytest
 from programs import BOUNDED, ENDLESS, HONEST, HOSTILE, hostile
@@ -55,6 +57,22 @@ def test_a_part_of_scipy_may_be_imported_by_its_name():
     policy = ContainedPolicy("from scipy import constants\ndef policy(obs):\n    return [constants.g]\n")
     assert policy(np.ones(1)) == [9.80665]
     policy.close()
+
+
+@pytest.mark.parametrize(
+    ("module", "answer"), [("numpy", "sin(obs[0] + 1), random.rand()"), ("scipy", "linalg.norm(obs + 1), constants.g")]
+)
+def test_everything_of_a_package_may_be_imported(module, answer):
+    policy = ContainedPolicy(f"from {module} import *\ndef policy(obs):\n    return [{answer}]\n")
+    assert np.isfinite(policy(np.zeros(1))).all()
+    policy.close()
+
+
+def test_a_module_that_is_not_installed_is_not_called_forbidden(monkeypatch):
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "scipy" else find_spec(name))
+    with pytest.raises(PolicyRejected, match=r"line 1: import of scipy.linalg, which is not installed: pip install scipy$"):
+        lint("from scipy.linalg import expm\ndef policy(obs):\n    return expm(obs)")
 
 
 def test_what_is_imported():

@@ -25,6 +25,7 @@ from llmwrappers import ContainedPolicy, LLMActionMask, PolicyFault, PolicyRejec
 from llmwrappers.containment import lock, policy, process
 from llmwrappers.containment.process import LockedProcess
 from llmwrappers.containment.program import Program
+from llmwrappers.priors.measurement import play
 
 COUNTER = HONEST["counter"]
 
@@ -383,6 +384,47 @@ def test_a_kernel_that_refuses_the_lock(monkeypatch, tmp_path):
     monkeypatch.setattr(process, "WORKER", copied / "worker.py")
     with pytest.raises(PolicyRejected, match="a container that forbids the lock"):
         ContainedPolicy(f"def policy(obs):\n    return {time.time()}")(np.zeros(1))
+
+
+class TestAProcessThatDoesNotStart:
+    @pytest.fixture
+    def source(self, monkeypatch, tmp_path):
+        worker = tmp_path / "worker.py"
+        worker.write_text("import numpyy\n")
+        monkeypatch.setattr(process, "WORKER", worker)
+        return f"def policy(obs):\n    return [{time.time()}]"
+
+    def test_is_refused_with_the_reason(self, source):
+        with pytest.raises(PolicyRejected, match=r"does not start \(the policy's process died\): can .* import NumPy"):
+            ContainedPolicy(source)(np.zeros(1))
+
+    def test_ends_a_run_instead_of_training_without_the_prior(self, source, tmp_path):
+        file = tmp_path / "policy.py"
+        file.write_text(source)
+        env = LLMActionMask(gym.make("Pendulum-v1"), str(file))
+        with pytest.raises(PolicyRejected, match="does not start"):
+            env.reset(seed=0)
+        with pytest.raises(PolicyRejected, match="does not start"):
+            next(play(gym.make("Pendulum-v1"), ContainedPolicy(source), 0))
+
+    def test_later_is_a_fault_of_one_call(self, monkeypatch, tmp_path):
+        policy = ContainedPolicy("def policy(obs):\n    while obs[0]:\n        pass\n    return [0.0]")
+        policy(np.zeros(1))
+        with monkeypatch.context() as patch:
+            patch.setattr(process, "WORKER", tmp_path / "missing.py")
+            assert policy._worker is not None
+            policy._worker.killed(OSError())
+            with pytest.raises(PolicyFault, match="the policy's process died"):
+                policy(np.zeros(1))
+        assert policy(np.zeros(1)) == [0.0]
+
+
+def test_the_order_of_a_set_of_strings_is_the_same_in_every_process():
+    answers = set()
+    for number in range(4):  # another source is another process
+        policy = ContainedPolicy(f"# {number}\ndef policy(obs):\n    return [ord(c) for c in set('trotpacewalk')]")
+        answers.add(tuple(policy(np.zeros(1))))
+    assert len(answers) == 1
 
 
 def test_it_says_what_it_is():
