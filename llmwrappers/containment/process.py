@@ -69,7 +69,7 @@ class LockedProcess:
         self.process = _start(
             [sys.executable, "-s", "-P", "-S", str(WORKER)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, bufsize=0,
-            start_new_session=True,  # Ctrl-C reaches the owner alone
+            process_group=0,  # Ctrl-C reaches the owner alone; in a session of its own Linux's autogroup may starve it
         )  # fmt: skip
         assert self.process.stdin is not None
         assert self.process.stdout is not None

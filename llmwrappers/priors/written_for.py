@@ -66,7 +66,7 @@ def warn_of_changed_units(env: gym.Env, prior_input: str | None, prior_of_anothe
 def warn_of_changed_observations(env: gym.Env, wrapper: str, reader: str, around: str = "it", stacklevel: int = 3) -> None:
     """Warns if observations are normalised, rescaled or stacked before a wrapper hands them to a prior or guidance."""
     changing = wrappers.NormalizeObservation, wrappers.RescaleObservation, wrappers.FrameStackObservation
-    for name in _found_below(env, changing):
+    for name in found_below(env, changing):
         warnings.warn(
             f"{name} lies below {wrapper}, so {reader} is handed what {name} makes of an observation. Put it around "
             f"{around}, unless {reader} was written for it",
@@ -76,7 +76,7 @@ def warn_of_changed_observations(env: gym.Env, wrapper: str, reader: str, around
 
 def warn_of_rescaled_actions(env: gym.Env, wrapper: str, way_out: str, stacklevel: int = 3) -> None:
     """Warns if an action in the environment's own units would be scaled once more on its way there."""
-    for name in _found_below(env, (wrappers.RescaleAction,)):
+    for name in found_below(env, (wrappers.RescaleAction,)):
         warnings.warn(
             f"{name} lies below {wrapper}, which then takes actions in the units of {name}, not in the environment's. "
             f"{way_out}, unless the actions were written for it",
@@ -84,8 +84,11 @@ def warn_of_rescaled_actions(env: gym.Env, wrapper: str, way_out: str, stackleve
         )
 
 
-def _found_below(env: gym.Env, classes: tuple[type[gym.Wrapper], ...]) -> Iterator[str]:
-    # Below gym.make's OrderEnforcing a wrapper belongs to the environment, and what was written for it knows its units.
+def found_below(env: gym.Env, classes: tuple[type[gym.Wrapper], ...]) -> Iterator[str]:
+    """Yields the names of an environment's wrappers of these classes, as far as gym.make's OrderEnforcing.
+
+    What lies below that belongs to the environment, and what was written for it knows its units.
+    """
     while isinstance(env, gym.Wrapper) and not isinstance(env, wrappers.OrderEnforcing):
         if isinstance(env, classes):
             yield type(env).__name__

@@ -6,10 +6,12 @@ from typing import Any, TypeVar
 
 import gymnasium as gym
 from gymnasium.spaces import Box
+from gymnasium.wrappers import RescaleAction
 from stable_baselines3.common.base_class import BaseAlgorithm
-from stable_baselines3.common.vec_env import VecEnv
+from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 from llmwrappers.action_masks.intervals import to_native
+from llmwrappers.priors.written_for import found_below
 from llmwrappers.sb3.replay_buffers import REPLACED
 
 Env = TypeVar("Env", gym.Env, VecEnv)
@@ -89,7 +91,8 @@ def unmasked(model: BaseAlgorithm, deterministic: bool = True) -> Callable[[Any]
         deterministic: whether it plays the most probable action, or samples
 
     Raises:
-        ValueError: a wrapper outside the mask replaced its action space, so that the environment's own units are unknown
+        ValueError: a RescaleAction, or another wrapper outside the mask, replaced the action space, so that the environment's
+            own units are unknown
 
     Example:
         >>> from stable_baselines3 import TD3
@@ -103,6 +106,12 @@ def unmasked(model: BaseAlgorithm, deterministic: bool = True) -> Callable[[Any]
     is_masked = envs is not None and any(envs.env_method("has_wrapper_attr", "native_action_space"))
     if native is None and is_masked and isinstance(model.action_space, Box):
         raise ValueError(f"unmasked needs LLMActionMask's action space, got {model.action_space}; {REPLACED}")
+    made = envs.unwrapped.envs if envs is not None and isinstance(envs.unwrapped, DummyVecEnv) else ()
+    for name in (name for env in made for name in found_below(env, (RescaleAction,))):
+        raise ValueError(
+            f"unmasked returns actions in the environment's own units, got a model whose actions {name} rescales: play it in "
+            f"{name}, with model.predict"
+        )
 
     state = None  # of a recurrent agent
 
@@ -110,7 +119,7 @@ def unmasked(model: BaseAlgorithm, deterministic: bool = True) -> Callable[[Any]
         nonlocal state
         observation = observation if normaliser is None else normaliser.normalize_obs(observation)
         action, state = model.predict(observation, state, deterministic=deterministic, **action_masks)
-        return action if native is None else to_native(action, native.low, native.high)
+        return action if native is None or native == model.action_space else to_native(action, native.low, native.high)
 
     def reset() -> None:
         nonlocal state

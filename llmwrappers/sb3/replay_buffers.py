@@ -25,7 +25,7 @@ class _ExecutedActions:
             )
         executed = np.array([info["executed_action"] for info in infos])
         if isinstance(space, Box):
-            native = getattr(space, "native_space", None if "mask_active" in infos[0] else space)  # around an override alone
+            native = getattr(space, "native_space", None)
             if native is None or not np.allclose(executed, executed.clip(native.low, native.high)):
                 raise ValueError(f"{name} needs the action space of the mask or the override, got {space}; {REPLACED}")
             executed = to_normalized(executed, native.low, native.high)

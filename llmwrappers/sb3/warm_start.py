@@ -20,6 +20,7 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.running_mean_std import RunningMeanStd
 from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor, VecNormalize
 
+from llmwrappers.bounded_episodes import bounded
 from llmwrappers.far_actions import far_actions
 from llmwrappers.priors import load_candidates, load_prior, shipped_priors
 from llmwrappers.priors.audition import Audition, audition, contestants
@@ -119,7 +120,7 @@ def begin_as(
         if model.verbose > 1:
             print(f"cloning {found.teacher}: step {steps}, return {episode.episodic_return:.1f}")
     if not found.verdict.cut_after:  # else the returns are not of whole episodes
-        played = measure(env, agent.act_best, EPISODES, int(rng.integers(2**31)))
+        played = measure(bounded(env), agent.act_best, EPISODES, int(rng.integers(2**31)))
         if shortfall := found.verdict_on_copy(teachers, fmean(played.returns)).shortfall:
             warnings.warn(shortfall, stacklevel=2)
     model.lr_schedule = model.learning_rate = _WarmUp(model.lr_schedule, warmup_steps / (model.n_steps * model.n_envs))

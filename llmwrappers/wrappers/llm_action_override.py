@@ -1,5 +1,6 @@
 """LLMActionOverride: plays the LLM's action in critical states (ULTRA-A, arXiv 2505.20671)."""
 
+import copy
 import math
 import os
 from typing import Any
@@ -110,6 +111,10 @@ class LLMActionOverride(GuidedWrapper, RecordConstructorArgs):
             control_probability=control_probability,
         )
         gym.Wrapper.__init__(self, env)
+        if isinstance(space, Box):
+            self.action_space = copy.deepcopy(space)
+            # A replay buffer has only the space: this tells it that no wrapper outside replaced it.
+            self.action_space.native_space = space  # pyright: ignore[reportAttributeAccessIssue]
         self.control_probability = control_probability
         self._control_rng = np.random.default_rng()
 

@@ -19,17 +19,29 @@ from llmwrappers import (
     load_guidance,
     load_prior,
 )
-from llmwrappers.critical_states.guidance import GuidanceLookup, entry_count, shipped_tables
+from llmwrappers.critical_states.guidance import GuidanceLookup, entry_count, shipped_guidance
 
 STATES = CriticalStates([[0.0, 0.0, 0.0]], [[0.5, -0.5]], [1.0], scale=np.ones(3), tolerance=0.1)
 CODE = "def critical(obs):\n    return obs[0] == 0, [0.25, 4.0], -1.0\n"
 
 
-def test_the_tables_of_the_readme_are_shipped():
-    assert shipped_tables() == ["Ant-v4", "Hopper-v4", "Walker2d-v4", "llmwrappers-PongObjects-v0"]
+TABLES = ["Ant-v4", "Hopper-v4", "Walker2d-v4", "llmwrappers-PongObjects-v0"]
+CODES = ["DoorKey", "HopperBeyond", "KeyCorridor", "LockedRoom", "MultiRoom"]
 
 
-@pytest.mark.parametrize("name", shipped_tables())
+def test_the_guidance_of_the_docs_is_shipped():
+    assert shipped_guidance() == sorted([*TABLES, *(f"llmwrappers-{name}-v0" for name in CODES)])
+
+
+@pytest.mark.parametrize("name", CODES)
+def test_shipped_code_fits_its_environment(name):
+    env = LLMActionOverride(gym.make(f"llmwrappers:llmwrappers/{name}-v0"), f"llmwrappers/{name}-v0")
+    env.reset(seed=0)
+    assert env.step(env.action_space.sample())[4]["critical"].dtype == bool
+    env.close()
+
+
+@pytest.mark.parametrize("name", TABLES)
 def test_a_shipped_table_fits_its_environment(name):
     states = CriticalStates.load(f"{llmwrappers.critical_states.guidance.SHIPPED}/{name}/table.json")
     assert states.environment is not None
@@ -49,8 +61,17 @@ def shipped(tmp_path, monkeypatch):
     return folder
 
 
-def test_shipped_tables_are_the_folders_that_hold_one(shipped):
-    assert shipped_tables() == ["llmwrappers-tests-Echo-v0"]
+def test_shipped_guidance_are_the_folders_that_hold_one(shipped):
+    assert shipped_guidance() == ["llmwrappers-tests-Echo-v0"]
+
+
+def test_a_function_with_state_is_refused():
+    def guidance(observation):
+        return None
+
+    guidance.reset = lambda: None
+    with pytest.raises(TypeError, match=r"a function cannot be copied.* Give an object of a class with __call__"):
+        LLMActionOverride(Echo(), guidance)
 
 
 def test_names_paths_and_folders_stand_for_the_same_table(shipped):
@@ -152,7 +173,7 @@ def test_an_unknown_source_lists_the_shipped_ones(shipped, source, problem):
 
 def test_without_any_shipped_table_the_error_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(llmwrappers.critical_states.guidance, "SHIPPED", tmp_path)
-    assert shipped_tables() == []
+    assert shipped_guidance() == []
     with pytest.raises(ValueError, match=r"\(none\)"):
         load_guidance("Hopper-v4", Echo())
 

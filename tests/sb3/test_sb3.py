@@ -12,7 +12,7 @@ import sb3_contrib
 import stable_baselines3
 import torch
 from conftest import Echo, Line, linear
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Discrete
 from gymnasium.spaces import Dict as DictSpace
 from stable_baselines3.common.callbacks import EvalCallback
 from stable_baselines3.common.env_util import make_vec_env
@@ -156,6 +156,10 @@ def test_the_buffer_around_an_override_alone_holds_what_the_environment_received
     )
     model.learn(40)
     np.testing.assert_allclose(to_native(model.replay_buffer.actions[:40, 0], -2, 6), env.actions, atol=1e-5)
+
+
+def test_an_override_in_a_rescale_action_is_refused_though_each_executed_action_lies_in_it():
+    guided = LLMActionOverride(Echo(-0.4, 0.4), lambda obs: ([0.4, 0.4], 1.0), patience_steps=0)
     rescaled = gym.wrappers.RescaleAction(guided, np.float32(-1), np.float32(1))
     model = stable_baselines3.SAC("MlpPolicy", rescaled, buffer_size=100, replay_buffer_class=ExecutedActionReplayBuffer)
     with pytest.raises(ValueError, match="the action space of the mask or the override, got Box.*leave that wrapper out"):
@@ -294,6 +298,19 @@ def test_unmasked_is_the_agent_on_the_bare_environment_to_the_last_bit(tmp_path,
         first = bare.step(agent(first))[0]
         normal = envs.normalize_obs(second) if normalised else second
         second = alike.step(model.predict(normal, deterministic=True)[0])[0]
+
+
+def test_unmasked_around_an_override_alone_is_the_agent():
+    guided = LLMActionOverride(Echo(-2.0, 6.0), lambda obs: None, patience_steps=0)
+    model = stable_baselines3.SAC("MlpPolicy", guided, **small())
+    observation, _ = Echo().reset(seed=0)
+    assert unmasked(model)(observation).tolist() == model.predict(observation, deterministic=True)[0].tolist()
+
+
+def test_unmasked_knows_no_units_but_the_environment_s():
+    env = gym.wrappers.RescaleAction(gym.make("Pendulum-v1"), np.float32(-1), np.float32(1))
+    with pytest.raises(ValueError, match="whose actions RescaleAction rescales: play it in RescaleAction"):
+        unmasked(stable_baselines3.PPO("MlpPolicy", env))
 
 
 def test_a_recurrent_agent_keeps_its_state_until_its_reset():
@@ -455,6 +472,48 @@ def test_a_clone_that_falls_short_and_actions_far_from_0_are_said():
     assert short.startswith("The clone returns -")
     assert short.endswith("or clone_steps are too few.")
     assert str(found.verdict).endswith(short)
+
+
+def test_a_clone_that_never_ends_an_episode_ends_the_audition_of_it(monkeypatch):
+    """A clone sees no key in its hand, so it walks to the key again and again; the environment has no time limit."""
+
+    class KeyFirst(gym.Env):
+        observation_space, action_space = Box(0.0, 1.0, (5,), np.float32), Discrete(2)
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            self.x, self.has_key = 2, False
+            return self.observation_space.high * (np.arange(5) == self.x), {}
+
+        def step(self, action):
+            self.x = int(np.clip(self.x + (1 if action else -1), 0, 4))
+            self.has_key |= self.x == 0
+            done = self.has_key and self.x == 4
+            return self.observation_space.high * (np.arange(5) == self.x), -1.0, done, False, {}
+
+    class KeyThenGoal:
+        def reset(self):
+            self.has_key = False
+
+        def act(self, obs):
+            self.has_key |= bool(obs[0])
+            return int(self.has_key)
+
+    monkeypatch.setattr("llmwrappers.sb3.warm_start.EPISODES", 1)
+    model = stable_baselines3.PPO("MlpPolicy", make_vec_env(KeyFirst), seed=0, device="cpu")
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        begin_as(model, KeyThenGoal(), total_timesteps=2000, clone_steps=800)
+    cut, short = (str(warning.message) for warning in said)
+    assert cut.startswith("an episode of KeyFirst was cut after 10000 steps")
+    assert "keeps state that the observation does not show" in short
+
+
+def test_a_prior_in_rescaled_actions_is_cloned_without_a_warning():
+    envs = make_vec_env(lambda: gym.wrappers.RescaleAction(PaidLine(), np.float32(-1), np.float32(1)))
+    model = stable_baselines3.PPO("MlpPolicy", envs, seed=0, device="cpu")
+    found = begin_as(model, lambda obs: (linear(obs) - 1.0) / 3.0, total_timesteps=4000, clone_steps=1000)
+    assert found.teacher == "prior"
 
 
 def test_a_prior_of_a_discrete_space():

@@ -1,5 +1,6 @@
 """LLMActionMask, seen from outside, from the environment below it and from the prior."""
 
+import functools
 import pickle
 import re
 import threading
@@ -544,6 +545,18 @@ class TestPriorInput:
         LLMActionMask(below, controller)
         with pytest.warns(UserWarning, match=r"plays in two environments, which share its state: .*lock"):
             LLMActionMask(gym.make("Pendulum-v1"), controller)
+
+    @pytest.mark.parametrize("given", [lambda policy: policy, functools.partial])
+    def test_a_function_with_a_reset_is_not_shared_without_a_word(self, given):
+        def policy(observation):
+            return [1.0]
+
+        policy.reset = lambda: None
+        prior = given(policy)
+        env = LLMActionMask(gym.make("Pendulum-v1"), prior)
+        assert env.reset(seed=0)[1]["mask_active"]
+        with pytest.warns(UserWarning, match=r"which share its state: it cannot be copied \(it is a function\)"):
+            LLMActionMask(gym.make("Pendulum-v1"), prior)
 
     @pytest.mark.parametrize("given", [lambda controller: controller, lambda controller: controller.act])
     def test_each_environment_has_a_prior_of_its_own(self, given):
