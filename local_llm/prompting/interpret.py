@@ -95,6 +95,7 @@ class Interpreter:
         self._rarity = np.where(changed, share, 1.0).min(axis=1)
         rewards = trajectories.rewards.astype(np.float64)
         self._reward_decimals = max(2, decimals_of(float(np.ptp(rewards))))
+        self._action_decimals = max(2, decimals_of(float(np.ptp(trajectories.actions))))
         self._usual_rewards, self._median_reward = np.quantile(rewards, USUAL), np.median(rewards)
         # Rare, sudden and far from what is usual: a point in a game, a crash.
         spread, change = np.ptp(rewards), np.abs(np.diff(rewards, prepend=self._median_reward))
@@ -124,12 +125,8 @@ class Interpreter:
             return f"{int(action)} ({entry.name}: {entry.meaning})" if entry else f"{int(action)}"
         parts = []
         for i, value in enumerate(np.ravel(action).tolist()):
-            entry = self._action_entry(i)
-            parts.append(
-                f"{entry.name} = {short_number(value, 2)}{unit_text(entry.unit)}"
-                if entry
-                else f"action[{i}] = {short_number(value, 2)}"
-            )
+            entry, number = self._action_entry(i), short_number(value, self._action_decimals)
+            parts.append(f"{entry.name} = {number}{unit_text(entry.unit)}" if entry else f"action[{i}] = {number}")
         return ", ".join(parts)
 
     def legend(self) -> str:
@@ -307,7 +304,7 @@ class Interpreter:
         if np.ndim(action) == 0:
             entry = self._action_entry(int(action))
             return f"{int(action)} {entry.name}" if entry else f"{int(action)}"
-        return " ".join(short_number(value, 2) for value in np.ravel(action))
+        return " ".join(short_number(value, self._action_decimals) for value in np.ravel(action))
 
     def _action_entry(self, index: int) -> ActionEntry | None:
         return next((entry for entry in (self.facts.action if self.facts else []) if index in entry.index), None)

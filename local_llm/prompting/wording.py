@@ -51,8 +51,8 @@ def short_number(value: float, decimals: int) -> str:
 
 
 def decimals_of(width: float) -> int:
-    """Returns how many decimals tell about a twentieth of a range from the next."""
-    return min(4, max(0, 1 - math.floor(math.log10(width / 2)))) if width > 0 else 2
+    """Returns how many decimals, at most 6, tell about a twentieth of a range from the next."""
+    return min(6, max(0, 1 - math.floor(math.log10(width / 2)))) if width > 0 else 2
 
 
 def scaled(unit: str) -> tuple[float, str]:

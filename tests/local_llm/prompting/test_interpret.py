@@ -277,6 +277,14 @@ def test_of_many_remarks_the_reward_and_the_most_unusual_are_said():
     assert remarks[1].startswith("torso angle 0.2 rad (leans forward), 0 from its end bound 0.2, there in 1 step")
 
 
+def test_small_numbers_are_not_shown_as_0():
+    observations = np.linspace(0, 4e-5, 100)[:, None] * [1, -1]
+    rewards, actions = np.linspace(-6e-5, 6e-5, 100), np.linspace(-1e-3, 1e-3, 100)[:, None]
+    text = Interpreter(None, episodes("Small-v0", observations, actions=actions, rewards=rewards)).episode(0, 9000)
+    line = next(line for line in text.splitlines() if line.startswith("step 99:"))
+    assert line.startswith("step 99: 0.00004 -0.00004 | 0.001 | 0.00006, 0.00006")
+
+
 def test_what_is_left_out_is_summed_up():
     rewards = np.arange(300) / 100
     text = Interpreter(facts("Hopper-v4"), hopping(rewards=rewards)).episode(0, 800)
