@@ -3,6 +3,8 @@
 import runpy
 import shlex
 import sys
+import traceback
+from pathlib import Path
 
 # Words on the command line: the module that takes the rest, what it does, the extra of pip that it needs.
 COMMANDS: dict[str, tuple[str, str, str]] = {
@@ -17,6 +19,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "write-policy": ("local_llm.write_policy", "ask a model for policies, find out which one helps", "llm"),
     "find-critical-states": ("local_llm.find_critical_states", "ask a model where a stuck agent goes wrong", "llm"),
 }
+OURS = "llmwrappers", "local_llm", "cleanrl_scripts"
+ROOT = Path(__file__).resolve().parents[1]
 LISTED = "\n".join(f"  llmwrappers {name:22} {what}" for name, (_, what, _) in COMMANDS.items())
 USAGE = f"""usage: llmwrappers COMMAND [arguments]; llmwrappers COMMAND --help says more
 
@@ -43,7 +47,10 @@ def main(argv: list[str] | None = None) -> int | None:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
-        if not extra or missing in ("", "llmwrappers", "local_llm", "cleanrl_scripts"):
+        files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
+        importer = [file for file in files if "importlib" not in file][-1]
+        is_ours = any(Path(importer).is_relative_to(ROOT / package) for package in OURS)  # and not the environment's import
+        if not extra or not is_ours or missing in ("", *OURS):
             raise
         print(f'llmwrappers {name}: error: it needs {missing}: pip install "llmwrappers[{extra}]"', file=sys.stderr)
         return 2

@@ -83,17 +83,21 @@ def test_a_command_that_cannot_render_says_so_before_anything_else(tmp_path):
         assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(("name", "missing", "extra"), [("compare", "tyro", "train"), ("write-policy", "json_repair", "llm")])
+@pytest.mark.parametrize(("name", "missing", "extra"), [("compare", "tyro", "train"), ("train ppo-camel", "torch", "train")])
 def test_a_missing_package_is_named_with_its_extra(name, missing, extra, monkeypatch, capsys):
     module = COMMANDS[name][0]
     for loaded in [key for key in sys.modules if key.partition(".")[0] in ("local_llm", "cleanrl_scripts")]:
         monkeypatch.delitem(sys.modules, loaded)
     monkeypatch.setitem(sys.modules, missing, None)
     assert importlib.util.find_spec(module)
-    if name == "write-policy":  # it is imported where a reply is read
-        monkeypatch.setattr("runpy.run_module", lambda *_, **__: __import__(missing))
-    assert main([name]) == 2
+    assert main(name.split()) == 2
     assert capsys.readouterr().err == f'llmwrappers {name}: error: it needs {missing}: pip install "llmwrappers[{extra}]"\n'
+
+
+def test_a_package_that_an_environment_misses_is_not_taken_for_ours(monkeypatch):
+    monkeypatch.setattr("runpy.run_module", lambda *_, **__: __import__("missing_physics"))  # from this file
+    with pytest.raises(ModuleNotFoundError, match="missing_physics"):
+        main(["train", "ppo-camel"])
 
 
 def test_the_extras_exist():
