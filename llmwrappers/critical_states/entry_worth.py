@@ -60,9 +60,9 @@ class EntryWorth:
     Args:
         n_entries: number of entries of the guidance
         error_rate: in (0, 1), for all entries and tests together
-        discount: in (0, 1], the weight after a look of what was recorded before it, because the agent changes; 1 never
-            forgets, 0.999 remembers about the last 1000 looks. An entry that matches a few times between looks and has little
-            effect needs hundreds of looks; a smaller discount forgets it before that
+        discount: in (0, 1], the factor by which each ``look()`` lowers the weight of older records, because the agent changes;
+            1 never forgets, 0.999 remembers about the last 1000 looks. An entry that matches a few times between looks and has
+            little effect needs hundreds of looks; a smaller discount forgets it before that
 
     Raises:
         ValueError: ``n_entries`` is not a positive whole number, or ``error_rate`` or ``discount`` is out of range

@@ -36,7 +36,7 @@ class CriticalStates:
 
         distance = sqrt(mean(((observation - state) / scale)^2)) <= tolerance
 
-    The tolerance means the same for any number of entries: a typical deviation, in units of their spread.
+    The tolerance means the same for any size of observation: a typical deviation of a component, in units of its spread.
 
     Args:
         observations: (n, \\*obs_shape), the critical states, raw; kept flattened (n, d)

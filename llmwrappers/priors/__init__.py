@@ -109,7 +109,7 @@ def load_candidates(
 
     Raises:
         NoPrior: there is neither a shipped name nor a folder, or the folder has no Python file with a policy
-        ValueError: the prior was written for another environment than ``env``; a NoPrior is one, too
+        ValueError: the prior was written for another environment than ``env``; NoPrior is a ValueError, too
 
     Example:
         >>> list(load_candidates("Hopper-v4"))

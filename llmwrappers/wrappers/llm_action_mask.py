@@ -45,7 +45,7 @@ class LLMActionMask(gym.Wrapper, RecordConstructorArgs):
 
     On a Discrete space the prior returns an action, or the allowed ones as a set or as a vector of n truth values. Any other
     action is replaced by ``allowed[(action - start) % len(allowed)]``, which ``executed_action`` shows. The environment's own
-    ``info["action_mask"]`` and ``action_masks()`` still apply; a prior that allows none of its actions does not mask.
+    ``info["action_mask"]`` and ``action_masks()`` still apply; a prior that allows none of the legal actions does not mask.
 
     Info:
         ``action_low``, ``action_high``: reset and step, the space's dtype and shape, native units, interval of the next action

@@ -27,8 +27,8 @@ class LLMActionOverride(GuidedWrapper, RecordConstructorArgs):
 
         executed = LLM's action, if the state acted in is critical; the agent's action elsewhere     (ULTRA-A)
 
-    It must be below an LLMActionMask, where actions are in native units. To measure what an entry is worth, its action is
-    sometimes withheld (see EntryWorth); entries that cost return can be ``disabled``.
+    If there is an LLMActionMask, put this wrapper below it, where actions are in native units. To measure what an entry is
+    worth, its action is sometimes withheld (see EntryWorth); entries that cost return can be ``disabled``.
 
     Info:
         ``executed_action``: the action that the environment received; if a wrapper below wrote one, that one
