@@ -20,7 +20,7 @@ from cleanrl_scripts.ultra.moved_states import random_states
 from cleanrl_scripts.ultra.permuted_actions import PermutedActions
 from cleanrl_scripts.ultra.statemask import statemask
 from llmwrappers import CriticalFunction, CriticalStates, Trajectories
-from llmwrappers.critical_states.guidance import SHIPPED, Guidance, load_guidance
+from llmwrappers.critical_states.guidance import SHIPPED, Guidance, load_guidance, shipped_guidance
 from llmwrappers.errors import UserError
 from llmwrappers.faults import MAX_IN_A_ROW, FaultCounts
 from llmwrappers.files import folder_name, sha256
@@ -122,7 +122,7 @@ def trajectories_path(args: SourceArgs) -> Path | None:
 
 def guidance_source(args: SourceArgs) -> Path | str:
     """The file or folder of the LLM's critical states, or a shipped name, if there is no such file or folder."""
-    is_name = folder_name(args.critical_states) in map(folder_name, shipped(FILES["code"]) + shipped(FILES["table"]))
+    is_name = folder_name(args.critical_states) in shipped_guidance()
     folder = table_folder(args) if args.critical_states == "shipped" else Path(args.critical_states)
     if is_name and not folder.exists():
         folder = SHIPPED / folder_name(args.critical_states)

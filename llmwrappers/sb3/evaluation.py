@@ -107,7 +107,7 @@ def unmasked(model: BaseAlgorithm, deterministic: bool = True) -> Callable[[Any]
     if native is None and is_masked and isinstance(model.action_space, Box):
         raise ValueError(f"unmasked needs LLMActionMask's action space, got {model.action_space}; {REPLACED}")
     made = envs.unwrapped.envs if envs is not None and isinstance(envs.unwrapped, DummyVecEnv) else ()
-    for name in (name for env in made for name in found_below(env, (RescaleAction,))):
+    if name := next((name for env in made for name in found_below(env, (RescaleAction,))), ""):
         raise ValueError(
             f"unmasked returns actions in the environment's own units, got a model whose actions {name} rescales: play it in "
             f"{name}, with model.predict"

@@ -131,7 +131,8 @@ class Recorded:
         if left_out := {name for _, reply in self._given for name in reply.left_out}:
             made["left_out"] = sorted(left_out)
         dates = sorted({reply.date or "" for _, reply in self._given})
-        made["date"] = None if "" in dates else dates[0] if len(dates) == 1 else dates
+        is_known = bool(dates) and all(dates)
+        made["date"] = None if not is_known else dates if len(dates) > 1 else dates[0]
         if any(reply.replayed for _, reply in self._given):
             made |= {"replayed_from": self.name, "replayed": datetime.date.today().isoformat()}
         return made
@@ -302,8 +303,7 @@ def _read_shipped(folder: Path) -> Iterator[tuple[Request, Reply]]:
     facts = json.loads((folder / "provenance.json").read_text("utf-8"))
     common = {"model": str(facts["model"]), "revision": None, "sampling": None}
     date = facts.get("date")
-    if not isinstance(date, str | None):
-        raise ValueError(f"date is {date!r}")
+    date = date if isinstance(date, str) else None  # of several days it is not known which is whose
     asked: list[tuple[str, Any]] = []
     for exchange in facts.get("exchanges", ()):
         prompt = {"role": "user", "content": read(exchange["prompt"], exchange["prompt_sha256"])}

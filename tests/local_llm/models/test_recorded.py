@@ -66,6 +66,7 @@ class TestAuto:
         content["reply"] |= {"date": early, "left_out": ["seed"]}
         path.write_text(json.dumps(content))
         recorded = Recorded(Echo(), folder)
+        assert recorded.made() == {"sampling": None, "date": None}
         list(recorded.ask(user("another"), 1, SAMPLING))
         sampling = asdict(SAMPLING)
         assert recorded.made() == {"sampling": sampling, "date": today}
@@ -358,6 +359,14 @@ class TestShippedPrior:
         for other in (prompt + "\n", prompt.replace("Hopper", "Walker")):
             with pytest.raises(ModelError, match="no reply to this prompt is recorded"):
                 list(recorded.ask(user(other), 5, SAMPLING))
+
+    def test_a_folder_whose_replies_are_of_several_days_is_read(self, tmp_path):
+        folder = shutil.copytree(PRIORS / "Hopper-v4", tmp_path / "prior")
+        facts = json.loads((folder / "provenance.json").read_text("utf-8"))
+        (folder / "provenance.json").write_text(json.dumps({**facts, "date": ["2026-01-02", "2026-01-03"]}))
+        recorded = Recorded(None, folder)
+        assert len(list(recorded.ask(user((folder / "prompt.txt").read_bytes().decode()), 5, SAMPLING))) == 5
+        assert recorded.made()["date"] is None
 
     @pytest.mark.parametrize("name", ["reply-3.md", "prompt.txt"])
     def test_a_changed_file_is_named(self, tmp_path, name):
