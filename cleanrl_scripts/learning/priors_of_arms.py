@@ -17,7 +17,7 @@ from llmwrappers.agent import AGENT_FILE
 from llmwrappers.errors import UserError
 from llmwrappers.priors import NoPrior, load_candidates, shipped_priors
 from llmwrappers.priors.measurement import play
-from llmwrappers.priors.prior_input import require_prior_input
+from llmwrappers.priors.prior_input import read_prior_input, require_prior_input
 from llmwrappers.priors.written_for import family
 
 
@@ -120,12 +120,15 @@ def load_priors(args: PriorArgs, env: gym.Env) -> dict[str, PriorPolicy]:
         name = source.name if args.candidate is None else f"policy-{args.candidate}"
         is_expert = source.kind == "expert"
         policy = expert_prior(source.path, args.env_id) if is_expert else load_prior(args.prior, args.candidate, *written_for)
-        first_steps = itertools.islice(play(env, policy, args.seed, args.prior_input), FIRST_STEPS)
-        require_no_fault(args, {name: next((step.fault for step in first_steps if step.fault), "")})
-        return {name: policy}
+        if args.prior_input is not None:
+            read_prior_input(env, args.prior_input, *env.reset(seed=args.seed))  # refuses a key that info lacks
     except (ValueError, TypeError, OSError, gym.error.Error) as error:
         without = "; --prior none trains without one" if isinstance(error, NoPrior) else ""
         raise UserError(f"--env-id {args.env_id} --prior {args.prior}: {error}{without}") from None
+    # An error of the environment is none of the prior, and keeps its traceback.
+    first_steps = itertools.islice(play(env, policy, args.seed, args.prior_input), FIRST_STEPS)
+    require_no_fault(args, {name: next((step.fault for step in first_steps if step.fault), "")})
+    return {name: policy}
 
 
 def require_no_fault(args: PriorArgs, faults: dict[str, str]) -> None:

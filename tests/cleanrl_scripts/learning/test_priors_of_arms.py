@@ -191,6 +191,12 @@ class TestLoad:
             load_priors(arguments(f"{kind}{path}"), OneStep())
         assert list(load_priors(arguments(f"auto:{tmp_path}"), OneStep())) == ["mine"]
 
+    def test_an_error_of_the_environment_is_none_of_the_prior(self, tmp_path):
+        env = OneStep()
+        env.step = lambda action: int("broken")
+        with pytest.raises(ValueError, match=r"^invalid literal"):
+            load_priors(arguments(write(tmp_path / "mine.py", "[0.5]")), env)
+
     @pytest.mark.parametrize(("fails_at", "is_refused"), [(200, True), (201, False)])
     def test_what_fails_later_is_not_known_yet(self, tmp_path, fails_at, is_refused):
         path = tmp_path / "late.py"
