@@ -84,6 +84,10 @@ class ContainedPolicy:
         """Begins an episode: at the next call the policy is in its initial state."""
         self._begins, self._shape = True, None
 
+    def cpu_seconds(self) -> float:
+        """Returns the processor time that the worker has used for all policies of this source; 0 before the first call."""
+        return self._worker.cpu_seconds() if self._worker is not None and self._worker.is_alive else 0.0
+
     def close(self) -> None:
         """Drops this policy's state, and ends the worker if it was the last of this source; a later call starts anew."""
         self.reset()

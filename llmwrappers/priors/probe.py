@@ -1,7 +1,6 @@
 """vet_policy: tries a policy that a language model wrote, in its locked process, before it is used."""
 
 import copy
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -25,7 +24,7 @@ def vet_policy(
 
     The probe gives the policy zeros, ones, and small, ordinary and large random observations, in two equal episodes; with
     ``env`` also the observations of a reset (seed 0) and of the first 50 steps. The policy must give the same answers in both
-    episodes, on average within 20 ms. It may fail at half of the made-up observations, but at none of the real ones.
+    episodes, on average within 20 ms of processor time. It may fail at half of the made-up observations, but at none of the real ones.
 
     Args:
         source: Python code that defines ``policy(obs)``, or a class ``Policy`` with ``__call__`` or ``act``
@@ -86,9 +85,9 @@ def _probe(policy: ContainedPolicy, space: gym.Space, take: Callable[[Any], Any]
     episodes, seconds = [], 0.0
     for _ in range(2):
         policy.reset()
-        start = time.perf_counter()
+        start = policy.cpu_seconds()
         answers = policy.batch(observations)
-        seconds = (time.perf_counter() - start) / len(observations)
+        seconds = (policy.cpu_seconds() - start) / len(observations)
         episodes.append([_taken(take, answer) for answer in answers])
     faults = [action for action in episodes[0] if isinstance(action, PolicyFault)]
     if len(faults) > len(observations) / 2:
