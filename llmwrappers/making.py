@@ -79,7 +79,7 @@ def way_out(error: Exception, rendering: bool = False) -> str:
     return f" (MuJoCo {version} breaks environments of gymnasium-robotics and others that 3.8 runs: pip install 'mujoco<3.9')"
 
 
-def make_rendering(env_id: str, render_mode: str = "rgb_array", **make_kwargs) -> gym.Env:
+def make_rendering(env_id: str, /, render_mode: str = "rgb_array", **make_kwargs) -> gym.Env:
     """Makes an environment that renders, also on a machine without a display; its camera follows the moving body.
 
     It renders once here, so that a missing package raises before there is work to lose.
@@ -217,7 +217,7 @@ def accept_older_versions() -> None:
     warnings.filterwarnings("ignore", message=".*is out of date", category=DeprecationWarning)
 
 
-def made(env_id: str, **make_kwargs) -> gym.Env:
+def made(env_id: str, /, **make_kwargs) -> gym.Env:
     """Makes an environment as Gymnasium does.
 
     Raises:
@@ -237,7 +237,7 @@ def made(env_id: str, **make_kwargs) -> gym.Env:
         ) from error
 
 
-def make(env_id: str, **make_kwargs) -> gym.Env:
+def make(env_id: str, /, **make_kwargs) -> gym.Env:
     """Makes an environment in which a prior can act: ``without_text``, with ``bounded`` episodes.
 
     Raises:
@@ -250,7 +250,7 @@ def make(env_id: str, **make_kwargs) -> gym.Env:
     return env
 
 
-def make_for_agent(env_id: str, **make_kwargs) -> gym.Env:
+def make_for_agent(env_id: str, /, **make_kwargs) -> gym.Env:
     """Makes the same with any action space: PPO needs no finite bounds."""
     with warnings.catch_warnings():
         accept_older_versions()

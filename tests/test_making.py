@@ -9,6 +9,7 @@ from gymnasium.spaces import Box, Dict, Discrete, Text, Tuple
 from gymnasium.wrappers import FilterObservation
 
 from llmwrappers.making import image_refusal, made_with, make, make_rendering, without_text
+from local_llm.prompting.render import render_prompt
 
 
 def broken():
@@ -164,6 +165,17 @@ def test_images_are_told_from_boards_and_named():
     assert "the image 'camera' in the observation would be 230400 numbers" in image_refusal(Dict(camera=camera, board=board))
     assert "the image 1 in the observation would be" in image_refusal(Tuple((board, camera)))
     assert "the image 'eyes' in the observation would be" in image_refusal(Dict(eyes=Dict(left=camera), board=board))
+
+
+@pytest.mark.parametrize("make", [make, make_rendering, render_prompt])
+def test_an_environment_may_have_an_argument_called_env_id(make):
+    def inner(env_id, **others):
+        return gym.make(env_id, **others)
+
+    env_id = f"llmwrappers-tests/Inner{make.__name__}-v0"
+    gym.register(env_id, entry_point=inner)
+    made = make(env_id, env_id="Pendulum-v1")
+    assert "clipped to [-2, 2]" in made if isinstance(made, str) else made.action_space == Box(-2, 2, (1,))
 
 
 def test_an_argument_that_is_an_array():

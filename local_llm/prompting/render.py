@@ -46,7 +46,7 @@ RULES = {
 }
 
 
-def render_prompt(env_id: str, **make_kwargs: Any) -> str:
+def render_prompt(env_id: str, /, **make_kwargs: Any) -> str:
     """Returns the prompt for an environment as ``gym.make(env_id, **make_kwargs)`` makes it.
 
     Raises:
