@@ -1,7 +1,7 @@
 """record_dataset: a prior's episodes as a Minari dataset, for offline reinforcement learning and imitation."""
 
+import copy
 import importlib.util
-import re
 import warnings
 from typing import Any
 
@@ -39,14 +39,24 @@ def record_dataset(env: gym.Env, policy: PriorPolicy, name: str, episodes: int, 
     if any(importlib.util.find_spec(module) is None for module in ("minari", "h5py", "PIL", "jax")):
         raise ValueError('a Minari dataset needs Minari: pip install "llmwrappers[minari]"')
     import minari
+    from minari.dataset.minari_dataset import parse_dataset_id
 
-    if not re.fullmatch(r"([\w-]+/)*[\w-]+-v\d+", name):  # Minari says so after everything was played
-        raise ValueError(f"a Minari dataset is called NAMESPACE/NAME-vNUMBER, as in pendulum/prior-v0, got {name!r}")
+    try:  # Minari does so after everything was played
+        parse_dataset_id(name)
+    except (ValueError, TypeError):  # a TypeError without a version
+        raise ValueError(f"a Minari dataset is called NAMESPACE/NAME-vNUMBER, as in pendulum/prior-v0, got {name!r}") from None
     if name in minari.list_local_datasets():
         raise ValueError(f"there is a dataset {name!r} already; name another version, or minari.delete_dataset({name!r})")
     if env.spec is None:
         raise ValueError(f"a Minari dataset needs an environment made with gym.make, got {env}")
-    collector = minari.DataCollector(env)
+
+    class Copied(minari.StepDataCallback):
+        """An environment may write into the observation that it returned; Minari keeps that very object."""
+
+        def __call__(self, *step: Any, **named: Any) -> Any:
+            return copy.deepcopy(super().__call__(*step, **named))
+
+    collector = minari.DataCollector(env, step_data_callback=Copied)
     faults = [step.fault for episode in range(episodes) for step in play(collector, policy, seed + episode)]
     if failed := [fault for fault in faults if fault]:
         collector.close()

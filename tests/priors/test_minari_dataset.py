@@ -35,6 +35,28 @@ def test_the_recovered_environment_replays_every_episode_to_the_last_bit(env_id)
         np.testing.assert_allclose(episode.actions[0], policy(observations[0]), rtol=1e-6)
 
 
+class OneArray(Echo):
+    """Returns the same array at every step, with new numbers in it."""
+
+    def __init__(self):
+        super().__init__()
+        self.array = np.zeros(3)
+
+    def _observe(self, action):
+        self.array[:] = super()._observe(action)
+        return self.array
+
+
+@pytest.mark.filterwarnings("ignore:.*The obs.* is the same object")
+def test_an_environment_may_write_into_the_observation_that_it_returned():
+    gym.register("llmwrappers-tests/OneArray-v0", entry_point=f"{__name__}:OneArray")
+    env = gym.make("llmwrappers-tests/OneArray-v0", disable_env_checker=True)
+    dataset = record_dataset(env, lambda obs: [obs[0] / 10, 0.5], "tests/array-v0", 1, 0, "its steps")
+    (episode,) = dataset.iterate_episodes()
+    assert episode.observations[:, 0].tolist() == [0, 1, 2, 3, 4, 5]
+    np.testing.assert_allclose(episode.observations[1:, 1:], episode.actions)
+
+
 def test_infos_of_masks_and_overrides_can_be_recorded(tmp_path):
     """Minari refuses infos whose keys differ between reset and step."""
     table = CriticalStates([[1.0, 0.0, 0.0]], actions=[[0.5]], rewards=[1.0], scale=[1.0, 1.0, 4.0], tolerance=1.0)
