@@ -15,6 +15,7 @@ from gymnasium.spaces import Box, Discrete, MultiDiscrete
 from gymnasium.wrappers import TransformAction
 from torch import nn
 
+from cleanrl_scripts import td3_camel
 from cleanrl_scripts.common.arguments import RunArgs
 from cleanrl_scripts.common.evaluation import EVALUATION_STREAM, evaluate
 from cleanrl_scripts.common.run_folder import save_agent_file
@@ -72,6 +73,15 @@ def test_an_agent_with_actions_without_bounds_makes_its_environment(tmp_path):
     assert agent.make().action_space.shape == (1,)
     assert agent.make(render_mode="rgb_array").render_mode == "rgb_array"
     assert agent.make(render_mode=None).render_mode is None
+
+
+def test_its_episodes_are_as_long_as_in_training(tmp_path):
+    args = td3_camel.Args(env_id="Pendulum-v1", env_kwargs='{"g": 1.6}', max_episode_steps=7)
+    layers = [("Linear", [np.zeros((1, 3), np.float32), np.zeros(1, np.float32)], {})]
+    arrays = {"low": np.float32([-2]), "high": np.float32([2])}
+    save_agent_file(tmp_path, args, "tanh", layers, Box(-2, 2, (1,)), arrays, lambda obs: np.zeros(1), [np.ones(3)])
+    env = load_agent(tmp_path).make()
+    assert (env.spec.max_episode_steps, env.unwrapped.g) == (7, 1.6)
 
 
 def test_actions_of_a_discrete_space_may_be_sampled(tmp_path, capsys):
