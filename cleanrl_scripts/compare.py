@@ -113,7 +113,11 @@ def import_curves(args: Args) -> Path:
         raise UserError(f"--output {output} holds a comparison: name its --env-ids, or another --output")
     external = read_curves(args)
     with its_turn(output):
-        keep_curves(output, merge(curves_of(output), [], external), {})
+        curves = merge(curves_of(output), [], external)
+        arms = list(dict.fromkeys(e.arm for e in curves))
+        if (missing := [arm for arm in args.arms if arm not in arms]) and args.arms != Args.arms:
+            raise UserError(f"--arms {missing[0]}: no curve that you add is of this arm; there are {', '.join(arms)}")
+        keep_curves(output, curves, {} if missing else {"arms": args.arms})
     return output
 
 
@@ -172,6 +176,8 @@ def main(argv: list[str] | None = None) -> int:
     for name, value in (("--total-timesteps", args.total_timesteps), ("--jobs", args.jobs)):
         if value is not None and value < 1:
             raise UserError(f"{name} must be at least 1, got {value}")
+    if args.jobs is not None and args.ray:
+        raise UserError(f"--jobs {args.jobs} is for this machine; with --ray the cluster decides: leave it out")
     failures = 0
     if args.report_only:
         folders = folders_of_curves(args.output)

@@ -118,6 +118,10 @@ def added(before: dict, now: dict, output: Path) -> dict:
         if given != had:
             raise UserError(f"--arms {arm}={given}: the comparison in {output} has {had}; give the arm another name")
     had, has = (description.get("files", {}) for description in (before, now))
+    if ("--script" in had) != ("--script" in has):  # one of them is a script of ours, the other the user's, with the same name
+        raise UserError(
+            f"--script {now['script']}: the comparison in {output} has another file, {before['script']}; give another --output"
+        )
     if other := [name for name in had.keys() & has.keys() if had[name] != has[name]]:
         raise UserError(
             f"the file of {other[0]} is another now than in {output}; give the arm another name, or another --output"

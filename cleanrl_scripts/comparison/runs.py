@@ -229,6 +229,9 @@ def refuse_other_arguments(run: Run) -> None:
         raise UserError(f"{path} is damaged ({error}): remove {run.run_dir}, and the run starts again") from None
     before.pop("--runs-dir", None)
     asked = by_name(run.flags)
+    places = [str(REPOSITORY), *([str(run.expert)] if run.expert else [])]
+    for name in [name for name, value in asked.items() if any(place in value for place in places)]:
+        before[name] = asked[name]  # an arm's {repository} or {expert_model}: the clone or the comparison may have moved
     for name in asked.keys() - before.keys():  # defaults count, too
         if str(made.get("args", {}).get(name.strip("-").replace("-", "_"))) == asked[name]:
             before[name] = asked[name]

@@ -422,6 +422,17 @@ def test_a_second_import_adds_to_the_first(tmp_path, monkeypatch):
     assert sorted(row.split(",")[1:5] for row in rows[1:]) == [["a", "1", "0", "3.0"], ["b", "1", "0", "2.0"]]
 
 
+def test_the_arms_of_an_import_say_which_is_the_baseline(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [f"A-v0,{arm},{step},{value},1\n" for arm, value in (("mine", 2.0), ("plain", 1.0)) for step in (0, 1)]
+    Path("curves.csv").write_text("env_id,arm,step,episodic_return,seed\n" + "".join(rows))
+    for arms, baseline in (([], "mine"), (["--arms", "plain", "mine"], "plain"), (["--arms", "mine"], "mine")):
+        run("--from-csv", "curves.csv", *arms)
+        assert f"P(better than {baseline})" in Path("comparisons/from-curves/table.md").read_text()
+    with pytest.raises(UserError, match="--arms other: no curve that you add is of this arm; there are mine, plain"):
+        compare.main(["--from-csv", "curves.csv", "--arms", "other"])
+
+
 def test_an_arm_whose_file_has_changed_is_refused(script, tmp_path):
     """Seeds of two priors under one name would be one interval; the folders of the runs may be gone by then."""
     prior, other = tmp_path / "mine.py", tmp_path / "other.py"
@@ -460,6 +471,24 @@ def test_a_path_is_the_users_own_script_whatever_its_name(tmp_path, monkeypatch)
     Path("td3_camel.py").write_text("")
     assert find_script("./td3_camel.py") == tmp_path / "td3_camel.py"
     assert find_script("td3_camel.py") == ROOT / "cleanrl_scripts" / "td3_camel.py"
+
+
+def test_a_script_of_ours_and_the_users_copy_of_it_do_not_share_a_folder(script, tmp_path, monkeypatch):
+    """Finished seeds of the one would be shown as the other's."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("cleanrl_scripts.comparison.runs.REPOSITORY", tmp_path / "clone")
+    monkeypatch.setattr("cleanrl_scripts.comparison.description.REPOSITORY", tmp_path / "clone")
+    for folder in ("clone/cleanrl_scripts", "."):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        (Path(folder) / "mine.py").write_text(SCRIPT)
+    for first, second in (("mine.py", "./mine.py"), ("./mine.py", "mine.py")):
+        command = [*script[2:], "--arms", "a", "--seeds", "1"]
+        run("--script", first, *command)
+        with pytest.raises(
+            UserError, match=rf"--script {second}: the comparison in .* has another file, {first}; give another"
+        ):
+            compare.main(["--script", second, *command])
+        shutil.rmtree(tmp_path / "out")
 
 
 def test_curves_that_begin_after_the_runs_end_are_refused_before_training(script, tmp_path):
@@ -557,6 +586,20 @@ def test_two_runs_of_one_name_with_different_arguments(script, tmp_path):
     assert str(error.value) == f"two runs of one name with different arguments: {expected}"
 
 
+def test_a_comparison_goes_on_where_it_and_the_clone_were_moved_to(script, tmp_path, monkeypatch):
+    user_script = (tmp_path / "script.py").rename(tmp_path.with_suffix(".py"))
+    (tmp_path / "out" / "experts").mkdir(parents=True)
+    (tmp_path / "out" / "experts" / "A-v0.npz").write_text("an agent")
+    arms = ["ours=--arm b --learning-rate {repository}/x", "expert=--arm c --learning-rate {expert_model}"]
+    command = ["--script", str(user_script), *script[4:], "--arms", *arms]
+    run(*command, "--output", str(tmp_path / "out"), "--seeds", "1")
+    (tmp_path / "out").rename(tmp_path / "moved")
+    monkeypatch.setattr("cleanrl_scripts.comparison.runs.REPOSITORY", tmp_path / "clone")
+    run(*command, "--output", str(tmp_path / "moved"), "--seeds", "1-2")
+    rows = [row.split(",") for row in (tmp_path / "moved" / "curves.csv").read_text().splitlines()[1:]]
+    assert {(row[1], row[2]) for row in rows} == {(arm, seed) for arm in ("ours", "expert") for seed in "12"}
+
+
 def test_an_argument_that_a_run_had_by_default_is_the_same_argument(script, tmp_path):
     command = [*script, "--arms", "a", "--seeds", "1"]
     run(*command)
@@ -597,6 +640,7 @@ TD3 = ["--env-ids", "A", "--script", "td3_camel.py"]
         (["--env-ids", "A", "--prior", "x.py"], "--prior x.py: the arm none sets it, too"),
         (["--env-ids", "A", "--total-timesteps", "0"], "--total-timesteps must be at least 1, got 0"),
         (["--env-ids", "A", "--jobs", "0"], "--jobs must be at least 1, got 0"),
+        (["--env-ids", "A", "--jobs", "2", "--ray", "auto"], "--jobs 2 is for this machine; with --ray the cluster decides"),
         (["--env-ids", "A", "--threshold", "nan"], "--threshold must be finite, got nan"),
         (["--report-only", "--radius", "1"], "--radius 1: not an argument of compare.py"),
         (["--report-only", "--env-ids", "A"], "--report-only shows what is in a folder"),
