@@ -98,7 +98,7 @@ def film(act: Callable[[Any], Any], steps: int, every: int, side: int) -> list[t
     observation, info, frames = env.reset(seed=seed)[0], {}, []
     for step in range(steps):
         if step % every == 0:
-            frames.append((np.asarray(env.render()), float(info.get("x_position", 0.0))))
+            frames.append((np.array(env.render()), float(info.get("x_position", 0.0))))
         observation, _, terminated, truncated, info = env.step(act(observation))
         if terminated or truncated:
             seed += 1

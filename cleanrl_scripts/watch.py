@@ -61,6 +61,8 @@ def main(argv: list[str] | None = None) -> None:
     if args.output and Path(args.output).suffix not in (".mp4", ".gif"):
         raise UserError(f"--output must end in .mp4 or .gif, got {args.output}")
     try:
+        if args.output:
+            Path(args.output).parent.mkdir(parents=True, exist_ok=True)  # an error must not cost what was played
         env, policy, name = player(args)
     except (ValueError, TypeError, OSError, ImportError, gym.error.Error) as error:
         raise UserError(str(error)) from None
@@ -70,7 +72,7 @@ def main(argv: list[str] | None = None) -> None:
         total, steps, faults = 0.0, 0, []
         for step in play(env, policy, args.seed + episode):
             if env.render_mode == "rgb_array" and steps % every == 0:
-                frames.append(np.asarray(env.render()))
+                frames.append(np.array(env.render()))  # some draw the next picture into the same array
             total, steps = total + step.reward, steps + 1
             if step.fault:
                 faults.append(step.fault)
@@ -104,7 +106,7 @@ def player(args: Args) -> tuple[gym.Env, PriorPolicy, str]:
         policy = functools.partial(agent, rng=np.random.default_rng(args.seed)) if args.sampled else agent
         return env, policy, "the agent"
     assert args.env_id is not None
-    env = make_rendering(args.env_id, mode, **env_kwargs_of(args.env_kwargs))
+    env = make_rendering(args.env_id, **{**env_kwargs_of(args.env_kwargs), "render_mode": mode})
     require_action_space(env.action_space)
     if args.prior or args.env_id in shipped_priors() or args.candidate is not None:
         prior = args.prior or args.env_id

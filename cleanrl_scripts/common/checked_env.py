@@ -5,10 +5,10 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.spaces import Box
 
 from cleanrl_scripts.common.stop import stop
 from llmwrappers.errors import UserError
+from llmwrappers.priors.prior_input import as_array
 from llmwrappers.scalar_reward import scalar_reward
 
 
@@ -26,13 +26,13 @@ class CheckedEnv(gym.Wrapper):
 
     def reset(self, **options: Any) -> tuple[Any, dict]:
         observation, info = self.env.reset(**options)
-        observation, self.steps = self.as_array(observation), 0
+        observation, self.steps = as_array(observation, self), 0
         self.check(observation)
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict]:
         observation, reward, terminated, truncated, info = self.env.step(action)
-        observation, self.steps = self.as_array(observation), self.steps + 1
+        observation, self.steps = as_array(observation, self), self.steps + 1
         try:
             reward = scalar_reward(reward)
         except ValueError as error:
@@ -40,11 +40,6 @@ class CheckedEnv(gym.Wrapper):
         self.check(observation, reward, action)
         info.pop("episode", None)  # of the environment's own RecordEpisodeStatistics, with which the script's would raise
         return observation, reward, terminated, truncated, info
-
-    def as_array(self, observation: Any) -> Any:
-        """A list, which some environments return from a Box, is an array to everything here."""
-        space = self.observation_space
-        return np.asarray(observation, space.dtype) if isinstance(space, Box) and isinstance(observation, list) else observation
 
     def check(self, observation: Any, reward: float = 0.0, action: Any = None) -> None:
         stop.check()

@@ -4,6 +4,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.spaces import Box
 
 
 def require_prior_input(env: gym.Env, prior_input: str | None) -> None:
@@ -21,6 +22,18 @@ def require_prior_input(env: gym.Env, prior_input: str | None) -> None:
         )
 
 
+def as_array(observation: Any, env: gym.Env) -> Any:
+    """Returns a list, which some environments return from a Box, as an array of the Box's dtype; all else as it is.
+
+    Example:
+        >>> as_array([0.5, 0.0, 1.0], gym.make("Pendulum-v1"))
+        array([0.5, 0. , 1. ], dtype=float32)
+    """
+    if isinstance(observation, list) and isinstance(env.observation_space, Box):
+        return np.asarray(observation, env.observation_space.dtype)
+    return observation
+
+
 def read_prior_input(env: gym.Env, prior_input: str | None, observation: Any, info: dict[str, Any]) -> Any:
     """Returns the input of a prior in the state that an environment has just returned.
 
@@ -31,7 +44,7 @@ def read_prior_input(env: gym.Env, prior_input: str | None, observation: Any, in
         ValueError: ``info`` has no such key
     """
     if prior_input is None:
-        return observation
+        return as_array(observation, env)
     simulator: Any = env.unwrapped
     if prior_input == "ram":
         return simulator.ale.getRAM()

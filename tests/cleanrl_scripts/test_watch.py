@@ -1,5 +1,6 @@
 """cleanrl_scripts/watch.py: who plays, and the film of it."""
 
+import json
 import re
 import sys
 
@@ -9,6 +10,7 @@ import pytest
 from conftest import ROOT, load_script
 from gymnasium.spaces import Box, Discrete
 from imageio_ffmpeg import count_frames_and_secs
+from PIL import Image, ImageSequence
 
 from llmwrappers.agent import save_agent
 from llmwrappers.errors import UserError
@@ -95,6 +97,54 @@ def test_an_environment_without_a_frame_rate_is_filmed_at_30(watch, tmp_path):
     gym.register("llmwrappers-tests/Button-v0", entry_point=Button)
     watch(["--env-id", "llmwrappers-tests/Button-v0", "--output", str(tmp_path / "film.gif")])
     assert (tmp_path / "film.gif").exists()
+
+
+class Canvas(gym.Env):
+    """Draws each picture into the same array; observes a list."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012
+    observation_space, action_space = Box(0, 1, (1,), np.float32), Discrete(2)
+
+    def __init__(self, render_mode=None, env_id="", colours=3):
+        self.render_mode, self.steps = render_mode, 0
+        self.canvas = np.zeros((16, 16, colours) if colours else (16, 16), np.uint8)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        return [0.0], {}
+
+    def step(self, action):
+        self.steps += 1
+        return [self.steps / 8], float(action), self.steps == 8, False, {}
+
+    def render(self):
+        self.canvas[:] = 30 * self.steps
+        return self.canvas
+
+
+@pytest.mark.filterwarnings("ignore")  # Gymnasium's, of lists and of pictures that are not RGB
+@pytest.mark.parametrize("colours", [0, 1, 3, 4])
+@pytest.mark.parametrize("name", ["film.gif", "film.mp4"])
+def test_every_picture_of_a_canvas_is_in_the_film(watch, tmp_path, capsys, colours, name):
+    gym.register("llmwrappers-tests/Canvas-v0", entry_point=Canvas)
+    prior = tmp_path / "prior.py"
+    prior.write_text("def policy(obs):\n    return int(obs.sum() > 0.5)\n")
+    arguments = ["--env-id", "llmwrappers-tests/Canvas-v0", "--prior", f"trusted:{prior}"]
+    kwargs = json.dumps({"colours": colours, "env_id": "an argument of the environment's own"})
+    watch([*arguments, "--env-kwargs", kwargs, "--output", str(tmp_path / "new" / name)])
+    assert "return 3.0, 8 steps\n" in capsys.readouterr().out
+    if name.endswith("gif"):
+        with Image.open(tmp_path / "new" / name) as film:
+            shades = [np.asarray(picture.convert("L")).mean() for picture in ImageSequence.Iterator(film)]
+        np.testing.assert_allclose(shades, 30 * np.arange(1, 9), atol=4)
+
+
+def test_a_folder_that_cannot_be_made_is_named_before_anything_is_played(watch, tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="file"):
+        watch(["--env-id", "Pendulum-v1", "--output", str(tmp_path / "file" / "film.gif")])
+    assert not capsys.readouterr().out
 
 
 class Button(Buttons):
