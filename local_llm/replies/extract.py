@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from llmwrappers.containment.lint import MODULES
 from local_llm.replies.reply_text import (
     CUT_OFF,
     LIKE_CODE,
@@ -245,8 +246,8 @@ def _statements(code: Code, called: str) -> list[_Statement]:
         source = ast.unparse(tree)
         tree = parse(source)
     lines, end, result, reach = source.split("\n"), 0, [], {}
-    imports = [node for node in tree.body if isinstance(node, _Import)]
-    imported = {alias.asname or alias.name for node in imports for alias in node.names}
+    imported = {alias.asname or alias.name for node in tree.body if isinstance(node, _Import) for alias in node.names}
+    examples = {called}  # what only an example uses: the policy, modules that no policy can import, and what needs them
     for node in tree.body:
         last = len(lines) if node is tree.body[-1] else node.end_lineno
         text, end = "\n".join(lines[end:last]), last
@@ -262,48 +263,49 @@ def _statements(code: Code, called: str) -> list[_Statement]:
         defines = isinstance(node, ast.FunctionDef) or (isinstance(node, ast.Assign | ast.AnnAssign) and not calls)
         spare = docstring or isinstance(node, _Import) or (defines and called not in uses)
         is_it = isinstance(node, ast.ClassDef) and node.name == called
+        is_example = bool(uses & examples) or _imports_others(node)
         if not isinstance(node, ast.FunctionDef) and not is_it and called in uses:
-            binds = {called} if _sets_attribute(node, called) else set()  # an example of its use
-        elif not isinstance(node, _Definition):
-            binds |= set(re.findall(r"^[ \t]*(\w+)[.\[]", text, re.M)) - imported  # W[0, 1] = 2.0 and W.fill(2.0) change W
-            binds |= _changed(node, reach, called, source)
-        if isinstance(node, ast.FunctionDef):
+            binds = {called} if _sets_policy(node, called) and not uses & examples - {called} else set()
+        elif not isinstance(node, _Definition | _Import) and not is_example:
+            touched = _touched(node)  # W[0, 1] = 2.0, W.fill(2.0), fill(W), while sweep(W) > 0.1: and fill() change W
+            binds |= touched.union(*(reach.get(name, ()) for name in touched)) - imported
+            if re.search(r"\bseed\(", text) and re.search(r"\brandom\.(?!seed\b)", source):
+                binds |= uses & imported  # np.random.seed(0)
+        if is_example and not is_it and called not in binds:
+            examples |= binds  # env = gym.make("Hopper-v5"), def test(): policy(obs)
+        if isinstance(node, _Definition):
             reach[node.name] = uses.union(*(reach.get(name, ()) for name in uses))
         result.append(_Statement(text, binds, uses, spare))
     return result
 
 
-def _sets_attribute(node: ast.stmt, called: str) -> bool:
-    """Whether a statement sets an attribute of the policy: policy.t = 0, Policy.GAIN = 2.0, setattr(policy, "t", 0)."""
+def _sets_policy(node: ast.stmt, called: str) -> bool:
+    """Whether a statement changes the policy: policy.t = 0, Policy.K[i] = 2.0 in a loop, setattr(policy, "t", 0), f(policy)."""
     match node:
+        case ast.For(body=body):
+            return all(_sets_policy(part, called) for part in body)
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name())):
+            return name == called  # policy = smooth(policy), unlike np.vectorize(policy)
         case ast.Assign(targets=[target, *_]) | ast.AnnAssign(target=target) | ast.AugAssign(target=target):
-            return isinstance(target, ast.Attribute | ast.Subscript) and _names(target) == {called}
+            return isinstance(target, ast.Attribute | ast.Subscript) and called in _names(target)
         case ast.Expr(value=ast.Call(func=ast.Name(id="setattr"), args=[ast.Name(id=name), *_])):
             return name == called
     return False
 
 
-def _changed(node: ast.stmt, reach: dict[str, set[str]], called: str, source: str) -> set[str]:
-    """What calls that stand alone may change: their arguments, what their function uses, or random numbers."""
-    changed: set[str] = set()
-    for part in ast.walk(node):
-        match part:
-            case ast.Expr(value=ast.Call(func=ast.Name(id=name)) as call) if called not in reach.get(name, {called}):
-                changed |= reach[name] | _arguments(call)  # fill(2.0), fill(W)
-            case ast.Expr(value=ast.Call(func=ast.Name(id="setattr")) as call):
-                changed |= _arguments(call)
-            case ast.Expr(value=ast.Call(func=ast.Attribute() as function) as call):
-                module, *_, name = ast.unparse(function).split(".")
-                if name == "seed" and re.search(r"\brandom\.(?!seed\b)", source):
-                    changed.add(module)  # np.random.seed(0)
-                elif module in ("np", "numpy", "random", "bisect", "heapq"):
-                    changed |= _arguments(call)  # np.fill_diagonal(W, 2.0)
-    return changed
+def _imports_others(node: ast.stmt) -> bool:
+    """Whether a statement imports a module that no policy can import."""
+    modules = [alias.name for part in ast.walk(node) if isinstance(part, ast.Import) for alias in part.names]
+    modules += [part.module or "" for part in ast.walk(node) if isinstance(part, ast.ImportFrom)]
+    return any(module.split(".")[0] not in MODULES for module in modules)
 
 
-def _arguments(call: ast.Call) -> set[str]:
-    """The names in the arguments of a call."""
-    return set().union(*map(_names, [*call.args, *(keyword.value for keyword in call.keywords)]))
+def _touched(node: ast.stmt) -> set[str]:
+    """The names that a statement may change: all that it uses, but none where it only prints, or assigns without a call."""
+    stores = any(isinstance(part, ast.Attribute | ast.Subscript) and isinstance(part.ctx, ast.Store) for part in ast.walk(node))
+    calls = any(isinstance(part, ast.Call) for part in ast.walk(node))
+    prints = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "print"
+    return _names(node) if stores or (calls and not prints) else set()
 
 
 def _names(node: ast.AST) -> set[str]:

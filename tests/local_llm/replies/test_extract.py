@@ -772,6 +772,49 @@ def test_a_policy_that_a_call_makes(bound):
     assert Program(source)([2.0]) == [-2.0]
 
 
+SWEEP = "V = [0.0, 0.0]\n\n\ndef sweep(v):\n    v[0] -= 1.0\n    return v[0]\n\n\n{}\n\n\ndef policy(obs):\n    return [V[0]]\n"
+LEGS = "class Leg:\n    x = 0.0\n\n\nlegs = [Leg(), Leg()]\n{}\n\n\ndef policy(obs):\n    return [sum(leg.x for leg in legs)]\n"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        SWEEP.format("for _ in range(9):\n    if sweep(V) < -1.5:\n        break"),
+        SWEEP.format("while sweep(V) > -1.5:\n    pass"),
+        SWEEP.format("delta = sweep(V)\ndelta = sweep(V)"),
+        SWEEP.format("deltas = [sweep(V) for _ in range(2)]"),
+        LEGS.format("for i, leg in enumerate(legs):\n    leg.x = -2.0 * i"),
+        LEGS.format('for name, leg in {"a": legs[0], "b": legs[1]}.items():\n    setattr(leg, "x", -1.0)'),
+        "import numpy as np\n\nW = np.arange(3.0)\nrng = np.random.default_rng(2)\nrng.shuffle(W)\n\n\n"
+        "def policy(obs):\n    return [-2.0 if list(W) != [0, 1, 2] else 0.0]\n",
+        "def doubled(f):\n    return lambda obs: [2.0 * x for x in f(obs)]\n\n\ndef policy(obs):\n    return [-1.0]\n\n\n"
+        "policy = doubled(policy)\n",
+        "class PD:\n    k = 0.0\n\n    def tune(self):\n        self.k = -2.0\n        return self\n\n    def act(self, obs):\n"
+        "        return [self.k]\n\n\npd = PD()\nsame = pd.tune()\npolicy = pd.act\n",
+        "class Policy:\n    T = [0.0, 0.0]\n\n    def act(self, obs):\n        return [sum(self.T)]\n\n\nfor i in range(2):\n"
+        "    Policy.T[i] = -1.0\n",
+    ],
+)
+@pytest.mark.parametrize(
+    "example",
+    [
+        "",
+        "print(policy([0.0]))\n",
+        'import gymnasium as gym\n\nenv = gym.make("CartPole-v1")\nobs, _ = env.reset()\nenv.step(1)\nenv.close()\n',
+    ],
+)
+def test_what_changes_the_policys_data_at_the_top_level_is_kept(code, example):
+    assert Program(extract_policy(f"```python\n{code}{example}```"))([0.0]) == [-2.0]
+    if not example:
+        assert extract_policy(f"```python\n{code}```") == code
+
+
+def test_a_demonstration_that_imports_an_environment_is_an_example():
+    code = "K = [-2.0]\n\n\ndef policy(obs):\n    return K\n"
+    demo = "def demo(k):\n    import gymnasium\n\n    gymnasium.make(k)\n\n\ndemo(K)\n"
+    assert extract_policy(f"```python\n{code}\n\n{demo}```") == code
+
+
 @pytest.mark.parametrize(
     "code",
     [
