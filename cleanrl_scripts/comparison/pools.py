@@ -54,8 +54,9 @@ def start(run: Run) -> subprocess.Popen | None:
         if sys.platform == "linux":
             command = [sys.executable, "-I", "-S", "-c", LAUNCH, str(os.getpid()), *command]
         # The child inherits the lock and holds it as long as it lives.
-        # In its own session: Ctrl-C reaches only the program that trains, and that program stops its runs.
-        streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, "start_new_session": True}
+        # In a group of its own: Ctrl-C reaches only the program that trains, and that program stops its runs. In a
+        # session of its own Linux's autogroup may starve it.
+        streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, "process_group": 0}
         kept = [lock.fileno()] if fcntl else []
         return subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, pass_fds=kept, **streams)
 
