@@ -60,7 +60,10 @@ class ActorCritic:
         return [*self.network.parameters(), *([self.log_std] if self.policy.shape else [])]
 
     def __call__(self, observations: Tensor) -> tuple[Tensor, Tensor]:
-        """Normalised observations -> the policy's outputs (batch, size) and the values (batch,)."""
+        """Normalised observations -> the policy's outputs (batch, size) and the values (batch,), for the losses.
+
+        For vectors ``outputs`` and ``values`` compute the same in NumPy, to act: an edit here belongs there, too.
+        """
         if self.images:
             outputs = self.network(observations)
             return outputs[:, :-1], outputs[:, -1]
@@ -81,8 +84,11 @@ class ActorCritic:
         """The same as calling it, for arrays."""
         if not self.images:
             return self.outputs(observations), self.values(observations)
+        was_training = self.network.training
+        self.network.eval()  # dropout and batch norm act otherwise in training
         with torch.no_grad():
             outputs, values = self(torch.from_numpy(np.ascontiguousarray(observations)).to(self.device))  # maybe flipped images
+        self.network.train(was_training)
         return outputs.cpu().numpy(), values.cpu().numpy()
 
     def normalized(self, observation: np.ndarray, update: bool = False) -> np.ndarray:
@@ -95,9 +101,11 @@ class ActorCritic:
         z = (observation - self.observations.mean) * self.observations.inverse_std
         return np.minimum(np.maximum(z, -10.0), 10.0).astype(np.float32)
 
-    def freeze(self) -> None:
-        """Stops the updates of the observation normaliser."""
+    def freeze(self, is_constant: np.ndarray) -> None:
+        """Stops the updates of the observation normaliser; entries that were constant so far keep their own units."""
         self.is_frozen = True
+        if not self.images:
+            self.observations.set_unit_variance(is_constant.ravel())
 
     def sample(self, observations: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Sampled actions at normalised observations."""
@@ -118,11 +126,12 @@ class ActorCritic:
         facts = {"env_id": args.env_id, "env_kwargs": args.env_kwargs, "global_step": global_step}
         save_torch(run_dir / "agent.pt", {**facts, "agent": self.state_dict()})
         rng, shape = np.random.default_rng(0), (10, *self.observation_shape)
-        if isinstance(self.network, ConvNet):
-            layers = layers_of(copy.deepcopy(self.network.body).cpu())
-            if layers:  # without the value
-                kind, (weight, bias), options = layers[-1]
-                layers[-1] = (kind, (weight[:-1], bias[:-1]), options)
+        if self.images:
+            body = getattr(self.network, "body", None)  # an edited network may have another form
+            layers = layers_of(copy.deepcopy(body).cpu()) if body is not None else None
+            kind, parameters, options = layers[-1] if layers else ("", [], {})
+            has_value = kind == "Linear" and len(parameters[1]) == self.policy.size + 1
+            layers = [*layers[:-1], (kind, [part[:-1] for part in parameters], options)] if layers and has_value else None
             arrays, observations = {"image": np.array(True)}, rng.integers(256, size=shape, dtype=np.uint8)
         else:
             layers, (mean, inverse_std) = layers_of(self.actor), (self.observations.mean, self.observations.inverse_std)

@@ -69,6 +69,7 @@ class Adam:
         return descend
 
     def _step(self, *parts: Sequence[Tensor]) -> None:
+        """Takes Adam's step where it is compiled; elsewhere the fused kernel above takes the same one: edit both."""
         size, correction = self.learning_rate / (1 - BETA1**self.count), (1 - BETA2**self.count).sqrt()
         for p, g, m, v in zip(*parts, strict=True):
             m.lerp_(g, 1 - BETA1)

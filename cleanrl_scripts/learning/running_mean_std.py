@@ -30,6 +30,12 @@ class RunningMeanStd:
         self.sum_squares += delta * ((self.count - 1.0) / self.count)
         self._set_inverse_std()
 
+    def set_unit_variance(self, where: np.ndarray) -> None:
+        """Sets the variance of some entries to 1: of one that was constant it is near 0, and any change would be huge."""
+        assert isinstance(self.sum_squares, np.ndarray)
+        self.sum_squares[where] = self.count
+        self._set_inverse_std()
+
     def _set_inverse_std(self) -> None:
         variance = self.sum_squares / self.count + 1e-8
         self.inverse_std = 1.0 / (math.sqrt(variance) if isinstance(variance, float) else np.sqrt(variance))

@@ -1,6 +1,7 @@
 """DAgger (arXiv 1011.0686): an agent clones a teacher while it plays in the mask around it."""
 
 import copy
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
@@ -36,8 +37,8 @@ class Agent(Protocol):
     @property
     def returns(self) -> RunningStatistics: ...
 
-    def freeze(self) -> None:
-        """Stops the updates of the observation normaliser."""
+    def freeze(self, is_constant: NDArray[np.bool_]) -> None:
+        """Stops the updates of the observation normaliser; entries that were constant so far keep their own units."""
         ...
 
     def normalized(self, observation: NDArray, update: bool = False) -> NDArray:
@@ -136,7 +137,9 @@ class DAgger:
 
     def finish(self) -> None:
         """Freezes the normaliser, then fits the networks to the inputs that it gives from now on."""
-        self.agent.freeze()
+        first, *others = [observation for episode, _ in self.episodes for observation in episode.observations]
+        changes = functools.reduce(np.logical_or, (other != first for other in others), np.zeros(np.shape(first), bool))
+        self.agent.freeze(is_constant=~changes)
         self.fit(epochs=30)
 
     def fit(self, epochs: int) -> None:

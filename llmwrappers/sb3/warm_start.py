@@ -166,11 +166,15 @@ class _WarmUp:
 
 
 class FrozenMeanStd(RunningMeanStd):
-    """Frozen observation statistics: an update would change the inputs of the cloned networks."""
+    """Frozen observation statistics: an update would change the inputs of the cloned networks.
 
-    def __init__(self, statistics: RunningMeanStd):
+    Entries that were constant keep their own units: their variance is near 0, and any change would be huge.
+    """
+
+    def __init__(self, statistics: RunningMeanStd, is_constant: NDArray[np.bool_]):
         super().__init__(shape=np.shape(statistics.mean))
-        self.mean, self.var, self.count = copy.deepcopy((statistics.mean, statistics.var, statistics.count))
+        self.mean, self.count = copy.deepcopy((statistics.mean, statistics.count))
+        self.var = np.where(is_constant, 1.0, statistics.var)
 
     def update_from_moments(self, batch_mean, batch_var, batch_count) -> None:
         """Does nothing."""
@@ -197,10 +201,10 @@ class _Agent:
         self.normaliser = normaliser if normaliser is not None and normaliser.norm_obs else None
         self.returns = _Returns(normaliser)
 
-    def freeze(self) -> None:
+    def freeze(self, is_constant: NDArray[np.bool_]) -> None:
         if self.normaliser is not None:
             assert isinstance(self.normaliser.obs_rms, RunningMeanStd)
-            self.normaliser.obs_rms = FrozenMeanStd(self.normaliser.obs_rms)
+            self.normaliser.obs_rms = FrozenMeanStd(self.normaliser.obs_rms, is_constant)
 
     def normalized(self, observation: NDArray, update: bool = False) -> NDArray:
         if self.normaliser is None:

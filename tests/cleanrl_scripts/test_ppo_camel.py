@@ -240,6 +240,17 @@ def test_the_normaliser_changes_no_output_after_the_clone():
     assert agent.value(observation) == before[1]
 
 
+def test_the_normaliser_is_told_which_entries_never_changed(monkeypatch):
+    clone, told = clone_of(linear), []
+    for episode, _ in clone.episodes:
+        for observation in episode.observations:
+            observation[1] = 7.0
+    monkeypatch.setattr(clone.agent, "freeze", lambda is_constant: told.append(is_constant.tolist()))
+    monkeypatch.setattr(clone, "fit", lambda epochs: None)
+    clone.finish()
+    assert told == [[False, True, False]]
+
+
 def test_the_agent_plays_in_the_mask_ever_less_often():
     """At first its actions are confined to the interval around the teacher's, in the end they are its own."""
     clone = clone_of(linear)

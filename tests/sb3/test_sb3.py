@@ -362,6 +362,11 @@ def test_the_model_begins_as_its_prior(learner, normalised):
     if normalised:
         before = agent(fresh[0])
         assert isinstance(envs.obs_rms, FrozenMeanStd)
+        assert FrozenMeanStd(envs.obs_rms, np.array([False, True, False])).var.tolist() == [
+            envs.obs_rms.var[0],
+            1.0,
+            envs.obs_rms.var[2],
+        ]
         envs.obs_rms.update(np.full((100, 3), 1e6))
         assert np.array_equal(agent(fresh[0]), before)
     rates = []

@@ -6,6 +6,7 @@ import pytest
 import torch
 from gymnasium.spaces import Box, Discrete
 
+from cleanrl_scripts.common.arguments import RunArgs
 from cleanrl_scripts.learning.actor_critic import ActorCritic
 from cleanrl_scripts.learning.adam import Adam
 
@@ -39,9 +40,55 @@ def test_the_same_sizes_with_another_activation_are_another_network():
 
 def test_a_frozen_normaliser_learns_nothing_more():
     agent = new_agent(Box(-9, 9, (3,)), Discrete(2))
-    agent.is_frozen = True
+    agent.freeze(np.zeros(3, bool))
     agent.normalized(np.ones(3), update=True)
     assert not agent.observations.mean.any()
+
+
+def test_an_entry_that_never_changed_keeps_its_units_when_the_normaliser_freezes():
+    """Its variance is near 0: any change of it would be cut at 10."""
+    agent = new_agent(Box(-9, 9, (2,)), Discrete(2))
+    for x in np.linspace(-1, 1, 100):
+        agent.normalized(np.array([x, 5.0]), update=True)
+    agent.freeze(np.array([False, True]))
+    np.testing.assert_allclose(agent.normalized(np.array([0.0, 5.5])), [0.0, 0.5], atol=0.01)
+    np.testing.assert_allclose(agent.normalized(np.array([1.0, 4.0])), [3**0.5, -1.0], atol=0.05)
+
+
+@pytest.mark.parametrize("layer", [torch.nn.Dropout(0.5), torch.nn.BatchNorm2d(2)], ids=["dropout", "batch norm"])
+def test_acting_on_images_is_no_training(layer):
+    agent, rng = new_agent(IMAGES, Discrete(2)), np.random.default_rng(0)
+    forward = agent.network.forward
+    agent.network.layer = layer
+    agent.network.forward = lambda images: forward(layer(images.float()))
+    images = rng.integers(256, size=(3, 2, 80, 80), dtype=np.uint8)
+    before = {name: value.clone() for name, value in agent.network.state_dict().items()}
+    assert np.array_equal(agent.outputs(images), agent.outputs(images))
+    assert np.array_equal(agent.values(images), agent.values(images))
+    assert all(torch.equal(value, before[name]) for name, value in agent.network.state_dict().items())
+    assert agent.network.training
+
+
+class TwoHeads(torch.nn.Module):
+    """As in CleanRL's Atari scripts: a body, an actor and a critic."""
+
+    def __init__(self, outputs):
+        super().__init__()
+        self.body = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(2 * 80 * 80, 8), torch.nn.ReLU())
+        self.actor, self.critic = torch.nn.Linear(8, outputs), torch.nn.Linear(8, 1)
+
+    def forward(self, images):
+        hidden = self.body(images.float() / 255.0)
+        return torch.cat([self.actor(hidden), self.critic(hidden)], dim=1)
+
+
+@pytest.mark.parametrize("network", [TwoHeads(2), torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12_800, 3))])
+def test_a_network_for_images_of_another_form_is_saved_without_the_file_for_numpy(network, tmp_path, capsys):
+    agent = new_agent(IMAGES, Discrete(2))
+    agent.network = network
+    agent.save(tmp_path, RunArgs(), 0)
+    assert [path.name for path in tmp_path.iterdir()] == ["agent.pt"]
+    assert "note: no agent.npz, because load_agent does not support one of your layers" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("is_copy", [True, False])
