@@ -281,8 +281,14 @@ def _choose_by_training(
         )
         choice.runs += final
         choice.outcomes |= out
-        arms = [number for number in arms if number not in out]
+        lost, arms = arms, [number for number in arms if number not in out]
         if not arms:
+            if dropped := [number for number, outcome in choice.outcomes.items() if outcome.kind == "dropped"]:
+                choice.best = max(dropped, key=lambda number: fmean(learned(number)))
+                choice.verdict = (
+                    f"Undecided: candidate {lost[0]} {choice.outcomes[lost[0]]}. Of the others an agent learned most with "
+                    f"candidate {choice.best}. The same command repeats the runs that failed."
+                )
             return
         log("learned so far: " + ", ".join(f"{_name(n)} {number_text(fmean(learned(n)))}" for n in [None, *arms]))
 

@@ -1,15 +1,17 @@
 """Reports to a model how its policy did, so that it writes a better one: numbers, what to improve, an episode."""
 
+import functools
+import operator
 from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.spaces.utils import flatten
 
 from llmwrappers.making import make
 from llmwrappers.priors.measurement import Measurement, Step, play
+from local_llm.prompting.space_words import leaves
 from local_llm.prompting.wording import count_text, number_text
 from local_llm.selection.candidate import Candidate
 
@@ -156,7 +158,12 @@ def _states(env: gym.Env, steps: list[Step]) -> list[str]:
         shown = " ".join(f"{value:.3g}" for value in values[:most])
         return f"[{shown}{' ...' if len(values) > most else ''}]"
 
-    observations = [np.asarray(flatten(env.observation_space, step.observation)).ravel() for step in steps]
+    def entries(observation: Any) -> np.ndarray:
+        """All its numbers; integers as the policy gets them, not as one-hot vectors."""
+        parts = [functools.reduce(operator.getitem, path, observation) for path, _ in leaves(env.observation_space)]
+        return np.concatenate([np.ravel(part) for part in parts])
+
+    observations = [entries(step.observation) for step in steps]
     actions = [np.asarray(step.action, dtype=np.float64).ravel() for step in steps]
     size = min(len(observations[0]), OBSERVATION_SHOWN) + len(actions[0])
     shown = sorted(set(np.linspace(0, len(steps) - 1, min(max(NUMBERS_SHOWN // size, 3), 8)).round().astype(int).tolist()))

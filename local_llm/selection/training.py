@@ -75,9 +75,10 @@ def least_steps(time_limit: int | None) -> int:
 
     Example:
         >>> least_steps(None), least_steps(200), least_steps(1000)
-        (4096, 4096, 12288)
+        (6144, 6144, 12288)
     """
-    return 2 * ROLLOUT_STEPS * max(1, math.ceil(CLONE_EPISODES * (time_limit or 0) / ROLLOUT_STEPS))
+    cloning = ROLLOUT_STEPS * math.ceil(CLONE_EPISODES * (time_limit or 0) / ROLLOUT_STEPS)
+    return max(2 * cloning, 3 * ROLLOUT_STEPS)  # a last third of one evaluation would have no variance
 
 
 def plan(candidates: int, budget_steps: int, time_limit: int | None) -> tuple[list[int], list[int], int]:

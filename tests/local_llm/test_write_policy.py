@@ -393,7 +393,7 @@ class TestBadInput:
         ("arguments", "message"),
         [
             (["--env-id", "CartPole-v1", "--budget-steps", "9"], "budget_steps must be at least 106496"),
-            (["--env-id", "Pendulum-v1", "--candidates", "1", "--budget-steps", "9"], "budget_steps must be at least 24576"),
+            (["--env-id", "Pendulum-v1", "--candidates", "1", "--budget-steps", "9"], "budget_steps must be at least 36864"),
             (
                 ["--env-id", "llmwrappers-tests/Photograph-v0"],
                 "images must be uint8 of shape (channels, 80, 80), got",
@@ -453,7 +453,7 @@ class TestBadInput:
         (output / "reply-1.md").unlink()
         (output / "thesis.tex").write_text("")
         assert run(monkeypatch, backend) == 1
-        assert "is not empty, and not an output of this command" in capsys.readouterr().err
+        assert "is not empty, and has no prompt" in capsys.readouterr().err
         assert backend.asked == []
 
     def test_replies_that_are_not_recorded_are_not_overwritten(self, output, monkeypatch, capsys):

@@ -259,6 +259,17 @@ class TestHalving:
         assert choice.verdict.startswith("No candidate could be used: all 1 failed; candidate 1 failed in training with seed ")
         assert choice.verdict.endswith(": exit code 1: out of memory")
 
+    def test_where_the_last_one_fails_late_the_best_of_the_others_is_measured_and_nothing_is_decided(
+        self, candidates, tmp_path
+    ):
+        learned = {"none": 0, "policy-1": 100, "policy-2": 101}
+        training = FakeTraining(lambda prior, seed: math.nan if (prior, seed) == ("policy-2", 3) else learned[prior])
+        choice = choose_trained(candidates(CONSTANT, BRAKE), training, tmp_path)
+        assert (choice.candidate, choice.best) == (None, 1)
+        assert choice.held_out
+        assert choice.verdict.startswith("Undecided: candidate 2 failed in training with seed 3: it diverged: ")
+        assert choice.verdict.endswith("most with candidate 1. The same command repeats the runs that failed.")
+
     def test_nothing_to_compare_with(self, candidates, tmp_path):
         with pytest.raises(TrainingFailed, match="without a prior failed with seed 0: exit code 1: out of memory"):
             choose_trained(candidates(CONSTANT), FakeTraining(lambda *_: 0, failing=["none"]), tmp_path)
@@ -311,7 +322,7 @@ class TestArguments:
             ({"jobs": 0}, "jobs must be at least 1, got 0"),
             (
                 {"budget_steps": 9},
-                "must be at least 24576, 4096 steps for each of the 6 runs of 1 candidate, in which cloning takes 6 episodes "
+                "must be at least 36864, 6144 steps for each of the 6 runs of 1 candidate, in which cloning takes 6 episodes "
                 "of 200 steps, got 9",
             ),
         ],

@@ -33,6 +33,12 @@ def test_it_says_what_happened_and_what_to_improve(random):
     assert (states[0], states[-1], len(states)) == ("0", "199", 8)
 
 
+def test_integers_are_shown_as_the_policy_gets_them(random):
+    candidate = Candidate(1, "", Path(), lambda obs: 0)
+    text = report_text("Taxi-v4", candidate, measure(make("Taxi-v4"), candidate.policy, episodes=2, seed=0), random)
+    assert re.search(r"^0 \| \[\d{1,3}\] \| \[0\] \| -\d+$", text, re.MULTILINE)
+
+
 def test_a_fall_is_named():
     policy = load_prior("Hopper-v5", 1)
     measurement = measure(make("Hopper-v5"), policy, episodes=2, seed=0)
