@@ -244,7 +244,10 @@ def claim_output(
         folder.mkdir(parents=True, exist_ok=True)
         path, holds_more = folder / name, any(other.name != name for other in folder.iterdir())
         if holds_more and not path.exists():
-            raise UserError(f"--output {folder} is not empty, and not an output of this command; name another folder")
+            raise UserError(
+                f"--output {folder} is not empty, and has no {name}: something else wrote it, or this command with other "
+                "arguments; name another folder"
+            )
         if prompt is None:
             return
         if holds_more and path.read_bytes() != prompt.encode():

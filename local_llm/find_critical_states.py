@@ -76,6 +76,11 @@ def run(args: argparse.Namespace) -> None:
     args.env_id = args.env_id or trajectories.env_id
     if args.env_id == trajectories.env_id:
         args.env_kwargs = args.env_kwargs or env_kwargs_of(trajectories.env_kwargs)
+    if args.settings.ask == "code" and trajectories.observations.ndim != 2:
+        raise UserError(
+            f"--ask code: code reads vectors; an observation here has shape {trajectories.observations.shape[1:]}; --ask all "
+            "makes a table of them; for Pong take episodes of llmwrappers/PongObjects-v0, whose code serves PongGrid, too"
+        )
     env = flattened_as(trajectories, make(args.env_id, **args.env_kwargs))
     name = folder_name(args.env_id)
     args.shipped, output = SHIPPED / name, args.output or TABLES / name

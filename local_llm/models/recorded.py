@@ -317,6 +317,10 @@ def _read_shipped(folder: Path) -> Iterator[tuple[Request, Reply]]:
     for number, hashes in facts.get("candidates", {}).items():
         if hashes.get("refined"):
             continue
+        if hashes.get("retries_sha256"):
+            raise ValueError(
+                f"candidate {number} answers a retry, whose conversation is not here; name the folder of the recordings"
+            )
         prompt = {"role": "user", "content": read("prompt.txt", facts["prompt_sha256"])}
         text = read(f"reply-{number}.md", hashes["reply_sha256"])
         request = {**common, "messages": [prompt], "schema": None, "index": int(number) - 1}

@@ -338,7 +338,7 @@ class TestCommand:
             (["--trajectories", "trajectories.npz", "--replay", "none", *OPTIONS], "--replay: no folder none"),
             (
                 ["--trajectories", "trajectories.npz", "--output", ".", *OPTIONS],
-                "is not empty, and not an output of this command",
+                "is not empty, and has no prompt",
             ),
             (["--replay", "none"], "none holds no table that can be rebuilt: FileNotFoundError"),
         ],
@@ -567,6 +567,12 @@ class TestCode:
         assert "carried kind" in prompt
         assert "which none of these episodes shows" in prompt
         assert "prompt: out/prompt-function.txt" in capsys.readouterr().out
+
+    def test_images_are_refused_before_a_model_is_asked(self, tmp_path, monkeypatch, capsys):
+        monkeypatch.chdir(tmp_path)
+        play("llmwrappers/PongGrid-v0", wrap=lambda env: gym.wrappers.TimeLimit(env, 20)).save(tmp_path / "trajectories.npz")
+        assert self.run(monkeypatch, None, "--output", "out") == 1
+        assert "--ask code: code reads vectors; an observation here has shape (2, 80, 80)" in capsys.readouterr().err
 
     def test_a_second_round_is_for_tables(self, capsys):
         with pytest.raises(SystemExit, match="2"):

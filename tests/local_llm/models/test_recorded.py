@@ -383,6 +383,15 @@ class TestShippedPrior:
             Recorded(None, folder)
 
 
+    def test_a_folder_with_an_answer_to_a_retry_points_at_the_recordings(self, tmp_path):
+        folder = shutil.copytree(PRIORS / "Hopper-v4", tmp_path / "prior")
+        facts = json.loads((folder / "provenance.json").read_text())
+        facts["candidates"]["2"]["retries_sha256"] = ["0" * 64]
+        (folder / "provenance.json").write_text(json.dumps(facts))
+        with pytest.raises(ModelError, match=r"candidate 2 answers a retry, .*; name the folder of the recordings"):
+            Recorded(None, folder)
+
+
 class TestShippedTable:
     @pytest.fixture
     def table(self, tmp_path):
