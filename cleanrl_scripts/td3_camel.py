@@ -124,7 +124,8 @@ def parse_args(argv: list[str] | None = None) -> Args:
     check_env_id(args.env_id)
     if args.prior_source.kind == "auto":
         raise UserError(
-            f"--prior {args.prior}: only ppo_camel.py chooses among candidates; give one with --candidate or a file"
+            f"--prior {args.prior}: only ppo_camel.py chooses among candidates; give --prior shipped (with --candidate N for "
+            "another one), or a file"
         )
     check_prior(args)
     return args

@@ -164,6 +164,8 @@ def resumed_args(
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"--resume {run_dir}: no run of this script: {path}: {error}") from None
     check_env_id(args.env_id)
+    if getattr(args, "prior", None) == "shipped":
+        args.prior = args.env_id  # as in the run  # pyright: ignore[reportAttributeAccessIssue]
     total = "pretrain_timesteps" if getattr(saved, "pretrain_timesteps", 0) else "total_timesteps"
     for field in dataclasses.fields(script):
         given, before, option = getattr(args, field.name), getattr(saved, field.name), field.name.replace("_", "-")

@@ -281,7 +281,7 @@ def audition(teachers: dict[str, Teacher], clone_steps: int, rng: np.random.Gene
         teachers: what ``contestants`` returned
     """
 
-    # All play once and two of them twice, within 75 % of clone_steps.
+    # All play once and two of them twice, within 75 % of clone_steps; where the best one changes, a third plays twice.
     most_steps = max(int(0.75 * clone_steps / (len(teachers) + 2)), 1)
 
     def play(name: str) -> Episode:

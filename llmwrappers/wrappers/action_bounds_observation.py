@@ -78,4 +78,4 @@ class ActionBoundsObservation(gym.Wrapper, RecordConstructorArgs):
         bounds = {key: np.array(info[key]).ravel() for key in self._bounds}
         if isinstance(observation, dict):
             return {**observation, **bounds}
-        return np.concatenate([observation, *bounds.values()], dtype=observation.dtype, casting="same_kind")
+        return np.concatenate([observation, *bounds.values()], dtype=self.observation_space.dtype)

@@ -320,6 +320,14 @@ def test_a_resumed_mask_goes_on_fading(train, cut, td3_camel):
     assert epsilons == pytest.approx([1 - 25 * k / 190 for k in range(1, 8)])
 
 
+def test_the_arguments_of_a_run_may_be_given_again(train, td3_camel):
+    arguments = ["--env-id", "Pendulum-v1", "--prior", "shipped", "--total-timesteps", "60"]
+    run_dir = train(*arguments)
+    td3_camel.main(["--resume", str(run_dir), *arguments])
+    with pytest.raises(UserError, match="--prior none: the run in .* has Pendulum-v1; --resume takes no other arguments"):
+        td3_camel.main(["--resume", str(run_dir), "--prior", "none"])
+
+
 def test_a_finished_run_goes_on_for_more_steps(train, td3_camel, capsys):
     """Its mask fades by the new total; an episode that the first end cut is not gone on with."""
     run_dir = train(

@@ -82,6 +82,14 @@ def test_the_dtype_of_the_observation_stays(dtype):
     assert env.observation_space.dtype == observation.dtype == dtype
 
 
+@pytest.mark.parametrize("form", [list, lambda observation: np.round(observation).astype(int)], ids=["list", "integers"])
+def test_an_observation_of_another_form_than_its_space_is_taken(form):
+    below = TransformObservation(Echo(), form, Box(-9.0, 9.0, (3,), np.float32))
+    observation, info = ActionBoundsObservation(LLMActionMask(below, lambda observation: [0.5, 0.5])).reset(seed=0)
+    assert observation.dtype == np.float32
+    np.testing.assert_allclose(observation[3:], [*info["action_low"], *info["action_high"]])
+
+
 @pytest.mark.parametrize(("below", "prior"), [(Echo, lambda observation: np.zeros(2)), (Turns, lambda observation: {1})])
 def test_an_integer_observation_is_refused(below, prior):
     """The memory of a game is such an observation; the first reset would be too late to say that it does not fit."""

@@ -31,7 +31,7 @@ SLIPS = [
     (PPO, [*PENDULUM, "--prior", "Hopper-v4"], "the prior 'Hopper-v4' was written for Hopper-v4, Hopper-v5, not for"),
     (PPO, [*PENDULUM, "--prior", "shipped", "--candidate", "9"], "candidate must be one of [1, 2, 3, 4, 5]"),
     (PPO, [*PENDULUM, "--prior", "none", "--candidate", "2"], "--candidate 2 needs a shipped prior or a folder, got --prior"),
-    (TD3, [*PENDULUM, "--prior", "auto"], "only ppo_camel.py chooses among candidates; give one with --candidate or a file"),
+    (TD3, [*PENDULUM, "--prior", "auto"], "only ppo_camel.py chooses among candidates; give --prior shipped"),
     (PPO, [*PENDULUM, "--prior", "expert:nothing"], "--prior expert:nothing: no agent at nothing: a finished run leaves"),
     (PPO, [*PENDULUM, "--total-timesteps", "1e3"], "--total-timesteps 1000 must be at least one rollout"),
     (PPO, [*PENDULUM, "--total-timesteps", "-5"], "--total-timesteps must be at least 1, got -5"),
