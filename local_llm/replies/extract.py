@@ -36,8 +36,7 @@ from local_llm.replies.reply_text import (
 )
 
 SEND_CRITICAL = SEND.replace("policy(obs)", "critical(obs)")
-# What replies forget most.
-_IMPORTS = {"np": "import numpy as np", "numpy": "import numpy", "math": "import math"}
+_IMPORTS = {"np": "import numpy as np", "numpy": "import numpy", "math": "import math"}  # what replies forget most
 _DEFINES_POLICY = re.compile(r"\bdef[ \t]+policy\b|^[ \t]*policy[ \t]*=|\bclass[ \t]+Policy\b", re.M)
 
 
@@ -258,6 +257,7 @@ def _statements(code: Code, called: str) -> list[_Statement]:
                 if table is tables[0] or symbol.is_global():
                     uses |= {symbol.get_name()} if symbol.is_referenced() else set()
                     binds |= {symbol.get_name()} if symbol.is_assigned() or symbol.is_imported() else set()
+        uses = uses.difference(*(_names(part.target) for part in ast.walk(node) if isinstance(part, ast.For)))
         docstring = not result and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         calls = any(isinstance(part, ast.Call) for part in ast.walk(node))
         defines = isinstance(node, ast.FunctionDef) or (isinstance(node, ast.Assign | ast.AnnAssign) and not calls)

@@ -382,7 +382,6 @@ class TestShippedPrior:
         with pytest.raises(ModelError, match=r"cannot read the replies .*reply-2\.md"):
             Recorded(None, folder)
 
-
     def test_a_folder_with_an_answer_to_a_retry_points_at_the_recordings(self, tmp_path):
         folder = shutil.copytree(PRIORS / "Hopper-v4", tmp_path / "prior")
         facts = json.loads((folder / "provenance.json").read_text())

@@ -809,6 +809,12 @@ def test_what_changes_the_policys_data_at_the_top_level_is_kept(code, example):
         assert extract_policy(f"```python\n{code}```") == code
 
 
+def test_a_loop_variable_of_an_example_makes_no_example_of_another_loop():
+    example = 'import gymnasium as gym\n\nenv = gym.make("CartPole-v1")\nfor i in range(3):\n    env.step(i)\n'
+    code = "W = [0.0] * 3\nfor i in range(3):\n    W[i] = 2.0 * i\n\ndef policy(obs):\n    return W\n"
+    assert extract_policy(f"```python\n{example}{code}```") == code
+
+
 def test_a_demonstration_that_imports_an_environment_is_an_example():
     code = "K = [-2.0]\n\n\ndef policy(obs):\n    return K\n"
     demo = "def demo(k):\n    import gymnasium\n\n    gymnasium.make(k)\n\n\ndemo(K)\n"
