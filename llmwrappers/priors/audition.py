@@ -273,9 +273,10 @@ def audition(teachers: dict[str, Teacher], clone_steps: int, rng: np.random.Gene
     Each plays an episode; then the best prior and random actions play on until they have played three, or two once 60 % of
     ``clone_steps`` are used. If the difference is not significant yet, they and doing nothing play on, up to ten episodes, or
     until 75 % are used; short episodes gain most from this. Long episodes are cut, all at the same step, so that behaviour
-    cloning keeps a share of ``clone_steps``. A prior that fails once is out. Significant: Student's test, one-sided, 5 % at
-    each of the two looks. The teacher must also differ significantly from doing nothing. It may return less: it has at least
-    tried (on HalfCheetah-v4 such a prior teaches the agent to run).
+    cloning keeps a share of ``clone_steps`` (of five priors that are equally good, one time in 100 it keeps none). A prior that
+    fails once is out. Significant: Student's test, one-sided, 5 % at each of the two looks. The teacher must also differ
+    significantly from doing nothing. It may return less: it has at least tried (on HalfCheetah-v4 such a prior teaches the
+    agent to run).
 
     Args:
         teachers: what ``contestants`` returned
