@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cleanrl_scripts.comparison.curves import Evaluation, curves_of
-from cleanrl_scripts.comparison.runs import REPOSITORY, Run, by_name, different, refuse_other_arguments, usual_flags
+from cleanrl_scripts.comparison.runs import REPOSITORY, Run, by_name, different, is_ours, refuse_other_arguments, usual_flags
 from llmwrappers.errors import UserError
 from llmwrappers.files import folder_name, sha256, write_atomically
 from llmwrappers.physics import note_on_returns
@@ -118,7 +118,7 @@ def added(before: dict, now: dict, output: Path) -> dict:
         if given != had:
             raise UserError(f"--arms {arm}={given}: the comparison in {output} has {had}; give the arm another name")
     had, has = (description.get("files", {}) for description in (before, now))
-    if ("--script" in had) != ("--script" in has):  # one of them is a script of ours, the other the user's, with the same name
+    if is_ours(now["script"]) != is_ours(before["script"]):  # they have the same name
         raise UserError(
             f"--script {now['script']}: the comparison in {output} has another file, {before['script']}; give another --output"
         )

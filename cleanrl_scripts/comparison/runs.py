@@ -179,6 +179,14 @@ def find_script(name: str) -> Path:
     return script
 
 
+def is_ours(name: str) -> bool:
+    """Whether this is a script of this folder, not the user's own, which may be gone by now."""
+    try:
+        return find_script(name).parent == REPOSITORY / "cleanrl_scripts"
+    except UserError:
+        return False
+
+
 def refuse_flags(arms: dict[str, list[str]], extra: list[str]) -> None:
     """Refuses a flag that compare.py sets itself, and a common flag that an arm sets, too."""
     common = by_name(extra)
