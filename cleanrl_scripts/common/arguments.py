@@ -10,14 +10,14 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import gymnasium as gym
 import tyro
 
 from llmwrappers.__main__ import program
 from llmwrappers.errors import UserError
-from llmwrappers.making import import_module_of
+from llmwrappers.making import env_kwargs_of, import_module_of
 from llmwrappers.physics import note_on_returns
 
 
@@ -72,6 +72,12 @@ class RunArgs(CommonArgs):
     """if toggled, uses a GPU if there is one (PPO: only for images; small networks are faster on a CPU)"""
     compile: Literal["auto", "on", "off"] = "auto"
     """whether the update is compiled; auto: on a CPU with a C++ compiler, in runs of 300 000 steps or more"""
+
+    @property
+    def make_kwargs(self) -> dict[str, Any]:
+        """The arguments of gym.make; raises a ValueError where ``env_kwargs`` is no JSON object."""
+        limit = {} if self.max_episode_steps is None else {"max_episode_steps": self.max_episode_steps}
+        return env_kwargs_of(self.env_kwargs) | limit
 
 
 # Conditions on the value of an argument, beyond its type.

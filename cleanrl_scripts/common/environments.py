@@ -16,7 +16,6 @@ from llmwrappers.errors import UserError
 from llmwrappers.far_actions import far_actions
 from llmwrappers.making import (
     accept_older_versions,
-    env_kwargs_of,
     image_refusal,
     is_image,
     render_without_display,
@@ -32,11 +31,10 @@ def make_env(args: RunArgs, video_dir: Path | None = None) -> gym.Env:
         UserError: Gymnasium cannot make it, or cannot render it; or ``--env-kwargs`` is no JSON object
     """
     try:
-        options = env_kwargs_of(args.env_kwargs)
+        options = args.make_kwargs
     except ValueError as error:
         raise UserError(str(error)) from None
     options |= {"render_mode": "rgb_array"} if video_dir else {}
-    options |= {"max_episode_steps": args.max_episode_steps} if args.max_episode_steps is not None else {}
     accept_older_versions()
     if video_dir:
         render_without_display()

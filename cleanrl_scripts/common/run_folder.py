@@ -28,7 +28,6 @@ from llmwrappers.__main__ import program
 from llmwrappers.agent import AGENT_FILE, Agent, Layer, load_agent, save_agent
 from llmwrappers.errors import UserError
 from llmwrappers.files import folder_name, write_atomically
-from llmwrappers.making import env_kwargs_of
 
 OF_A_DISK = errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS
 """Errors that come without the name of a file while it is written."""
@@ -146,9 +145,7 @@ def save_agent_file(
         act: the native action of the script's agent at one observation; an edited agent may act otherwise than its layers
         observations: where the two are compared
     """
-    env_kwargs = env_kwargs_of(args.env_kwargs)
-    env_kwargs |= {} if args.max_episode_steps is None else {"max_episode_steps": args.max_episode_steps}
-    facts = {"env_id": args.env_id, "env_kwargs": json.dumps(env_kwargs), "script": args.exp_name, "head": head}
+    facts = {"env_id": args.env_id, "env_kwargs": json.dumps(args.make_kwargs), "script": args.exp_name, "head": head}
     if layers is None:
         why = "load_agent does not support one of your layers"
     else:

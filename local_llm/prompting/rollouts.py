@@ -5,9 +5,7 @@ Several episodes tell which attributes are constant, how long an episode lasts, 
 
 import ast
 import contextlib
-import functools
 import inspect
-import operator
 import random
 import textwrap
 import zlib
@@ -19,7 +17,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from local_llm.prompting.space_words import Range, leaves
+from local_llm.prompting.space_words import Range, leaf, leaves
 
 # Of an episode; an environment that takes longer to end has an unknown length.
 MOST_STEPS = 500
@@ -152,7 +150,7 @@ class _Episode:
         attributes = _attributes(env.unwrapped)
         self.states.append({name: words for name, value in attributes if (words := _constant(name, value))})
         for path, part in leaves(env.observation_space):
-            value = np.asarray(functools.reduce(operator.getitem, path, observation))
+            value = np.asarray(leaf(observation, path))
             self.digest = zlib.crc32(value.tobytes(), self.digest)
             if isinstance(part, Box) and value.shape == part.shape:
                 value = value.astype(float)

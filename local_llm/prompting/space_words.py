@@ -1,9 +1,11 @@
 """Puts Gymnasium's spaces into words: shapes, bounds, the keys of a Dict, and where each lies in a flattened one."""
 
+import functools
+import operator
 import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -142,6 +144,11 @@ def leaves(space: gym.Space, path: tuple = ()) -> Iterator[tuple[tuple, gym.Spac
             yield from leaves(part, (*path, key))
     else:
         yield path, space
+
+
+def leaf(observation: Any, path: tuple) -> Any:
+    """Returns the part of an observation to which a path of ``leaves`` leads."""
+    return functools.reduce(operator.getitem, path, observation)
 
 
 def _array(space: gym.Space) -> str:

@@ -1,7 +1,5 @@
 """Reports to a model how its policy did, so that it writes a better one: numbers, what to improve, an episode."""
 
-import functools
-import operator
 from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
@@ -11,7 +9,7 @@ import numpy as np
 
 from llmwrappers.making import make
 from llmwrappers.priors.measurement import Measurement, Step, play
-from local_llm.prompting.space_words import leaves
+from local_llm.prompting.space_words import leaf, leaves
 from local_llm.prompting.wording import count_text, number_text
 from local_llm.selection.candidate import Candidate
 
@@ -160,8 +158,7 @@ def _states(env: gym.Env, steps: list[Step]) -> list[str]:
 
     def entries(observation: Any) -> np.ndarray:
         """All its numbers; integers as the policy gets them, not as one-hot vectors."""
-        parts = [functools.reduce(operator.getitem, path, observation) for path, _ in leaves(env.observation_space)]
-        return np.concatenate([np.ravel(part) for part in parts])
+        return np.concatenate([np.ravel(leaf(observation, path)) for path, _ in leaves(env.observation_space)])
 
     observations = [entries(step.observation) for step in steps]
     actions = [np.asarray(step.action, dtype=np.float64).ravel() for step in steps]
